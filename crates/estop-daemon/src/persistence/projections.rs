@@ -10,11 +10,14 @@ mod runs;
 mod spend;
 mod sums;
 
+use std::collections::BTreeMap;
+
 use estop_core::agent::standing::Cause;
 use estop_core::budget::{Budget, BudgetFinding, PeriodSpend};
 use estop_core::decision::{Decision, Effect, Finding, Guard, Outcome};
 use estop_core::event::{Event, EventKind};
 use estop_core::guards::watchdog::WINDOW_MS;
+use estop_core::ids::Name;
 use estop_core::run::RunView;
 use estop_core::system::{CaseChange, CaseKind, SystemDecision, SystemEvent};
 use estop_core::time::Now;
@@ -94,17 +97,22 @@ impl Projections {
         }
     }
 
-    /// What follows from a record of the system.
+    /// How many requests to models are in progress, by [`AgentProjection::key`].
+    pub(super) fn in_progress(&self) -> BTreeMap<u64, usize> {
+        self.spend.in_progress()
+    }
+
+    /// What follows from a record of the system. `in_progress`: requests to models, by agent.
     pub(super) fn system(
         &mut self,
         seq: u64,
         now: Now,
-        what: &SystemEvent,
+        (what, in_progress): (&SystemEvent, &[(Name, usize)]),
         decision: &SystemDecision,
         context: &Context,
         out: &mut JournalBatch,
     ) {
-        incidents::system(seq, now.wall, what, decision, out);
+        incidents::system(seq, now.wall, (what, in_progress), decision, out);
         let (event_type, by) = match what {
             SystemEvent::Started { .. } => ("started", None),
             SystemEvent::KillRequested { by, .. } => ("system_kill", Some(by)),

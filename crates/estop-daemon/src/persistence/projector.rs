@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use estop_core::budget::Budget;
 use estop_core::ids::Name;
 use estop_core::policy_file::PolicyFile;
+use estop_core::system::SystemEvent;
 use estop_core::system::proof_test::CANARY;
 use estop_core::time::Millis;
 use estop_gateway::{Engine, Heartbeat, JournalQueue, KeyRing, Queued, Recorded};
@@ -250,11 +251,18 @@ impl Projector {
             }
             (None, Some(event)) => {
                 let decision = serde_json::from_str(record.decision)?;
-                self.rows.system(record.seq, record.now, event, &decision, &batch.context, &mut batch.out);
+                let what = (event, &*self.in_progress(event));
+                self.rows.system(record.seq, record.now, what, &decision, &batch.context, &mut batch.out);
             }
             (None, None) => {}
         }
         Ok(())
+    }
+
+    /// The requests to models that a press of the button finds in progress, by agent; nobody asks at other records.
+    fn in_progress(&self, event: &SystemEvent) -> Vec<(Name, usize)> {
+        let is_press = matches!(event, SystemEvent::KillRequested { .. });
+        if is_press { self.agents.counted(&self.rows.in_progress()) } else { Vec::new() }
     }
 
     /// Tells people what a killed process stored and did not tell any more.
@@ -352,7 +360,8 @@ impl Projector {
                     self.agents.note_unsaved(agent);
                 }
                 Recorded::System { now, event, decision } => {
-                    self.rows.system(*seq, *now, event, decision, &batch.context, &mut batch.out);
+                    let what = (event, &*self.in_progress(event));
+                    self.rows.system(*seq, *now, what, decision, &batch.context, &mut batch.out);
                     self.agents.named(SYSTEM).count = *n;
                     self.metrics.steered(event);
                     (batch.urgent, batch.steered) = (true, true);

@@ -1,6 +1,6 @@
 //! What is remembered of each agent, and of the system, from record to record.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use estop_core::ids::Name;
@@ -41,6 +41,12 @@ impl TrackedAgents {
     /// How many records there are of an agent.
     pub(super) fn count(&self, name: &str) -> u64 {
         self.all.get(name).map_or(0, |agent| agent.count)
+    }
+
+    /// The names behind what is counted by [`AgentProjection::key`].
+    pub(super) fn counted(&self, counts: &BTreeMap<u64, usize>) -> Vec<(Name, usize)> {
+        let count = |agent: &TrackedAgent| Some((agent.name.clone(), *counts.get(&agent.rows.key())?));
+        if counts.is_empty() { Vec::new() } else { self.all.values().filter_map(count).collect() }
     }
 
     /// A record came that the agent's kept state does not cover.

@@ -36,6 +36,11 @@ impl AgentProjection {
         }
     }
 
+    /// By what its requests in progress are known.
+    pub(in crate::persistence) fn key(&self) -> u64 {
+        self.page.key_of_agent()
+    }
+
     /// How it stood before this process.
     pub(in crate::persistence) fn know(&mut self, standing: Standing) {
         self.standing = standing;

@@ -68,11 +68,15 @@ pub(super) fn open<'a>(
     }
 }
 
-/// Opens the incident of a button that somebody pressed; resolves it when everything works again.
+/// Agents whose requests in progress a press of the button names.
+const AGENTS_MAX: usize = 20;
+
+/// Opens the incident of a button that somebody pressed, with the requests to models that were in progress; resolves it when
+/// everything works again.
 pub(super) fn system(
     seq: u64,
     wall: i64,
-    what: &SystemEvent,
+    (what, in_progress): (&SystemEvent, &[(Name, usize)]),
     decision: &SystemDecision,
     out: &mut JournalBatch,
 ) {
@@ -94,6 +98,7 @@ pub(super) fn system(
             let summary = format!("Emergency stop of {} by {by}{from}{why}", channels_text(*channels));
             let evidence = json!({
                 "by": by, "reason": summary, "kill_reason": reason, "source": source, "note": note,
+                "in_progress": ended(*channels, in_progress),
             });
             (summary, evidence)
         }
@@ -134,6 +139,22 @@ pub(super) fn system(
         summary,
         version: 0,
     });
+}
+
+/// The requests to models that a press ends, those agents first that have most.
+fn ended(channels: Channels, in_progress: &[(Name, usize)]) -> Value {
+    if !channels.is_empty() && !channels.contains(Channel::Llm) {
+        return Value::Null;
+    }
+    let mut agents: Vec<&(Name, usize)> = in_progress.iter().collect();
+    agents.sort_by(|(a, of_a), (b, of_b)| of_b.cmp(of_a).then_with(|| a.cmp(b)));
+    let named =
+        agents.iter().take(AGENTS_MAX).map(|(agent, count)| json!({"agent": agent, "requests": count}));
+    json!({
+        "requests": in_progress.iter().map(|(_, count)| count).sum::<usize>(),
+        "agents": named.collect::<Vec<_>>(),
+        "more_agents": agents.len().saturating_sub(AGENTS_MAX),
+    })
 }
 
 fn channels_text(channels: Channels) -> String {

@@ -135,6 +135,11 @@ impl AgentSpend {
         Arc::new(Tags { issue, labels, role: tags.role.clone(), ..Tags::default() })
     }
 
+    /// Its name's hash.
+    pub(super) fn key_of_agent(&self) -> u64 {
+        self.agent
+    }
+
     fn key(&self, request: RequestId) -> (u64, u64) {
         (self.agent, request.0)
     }
@@ -197,6 +202,13 @@ impl Spend {
         } else {
             self.forgot = true;
         }
+    }
+
+    /// How many requests are in progress, by the hash of their agent's name.
+    pub(super) fn in_progress(&self) -> BTreeMap<u64, usize> {
+        let mut counts = BTreeMap::new();
+        self.asked.keys().for_each(|(agent, _)| *counts.entry(*agent).or_default() += 1);
+        counts
     }
 
     /// A stream has used this much so far.
