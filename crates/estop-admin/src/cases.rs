@@ -11,6 +11,7 @@ use estop_core::ids::Name;
 use estop_core::system::{CaseStep, SYSTEM};
 use estop_store::{
     CaseEntry, CaseFilter, CaseStatus, Escalation, Evidence, Incident, StatusFilter, Store, StoreError,
+    TokenRole,
 };
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,7 @@ use utoipa_axum::routes;
 
 use crate::access::Caller;
 use crate::background::{JobOut, of_incident};
-use crate::evidence::{Story, stays_stopped};
+use crate::evidence::{Story, headline, stays_stopped};
 use crate::input::{InPath, PathIn, QueryIn, page_size};
 use crate::output::{Answer, Tagged, kept_json, moment, read_time_cursor, time_cursor};
 use crate::problem::Problem;
@@ -169,9 +170,23 @@ impl InPath for CasePath {}
 /// A page of incidents, newest first.
 #[derive(Serialize, ToSchema)]
 struct IncidentsOut {
-    incidents: Vec<IncidentOut>,
+    incidents: Vec<ListedIncidentOut>,
+    /// How many incidents there are on all pages.
+    total: u64,
+    /// The newest incident of the emergency stop that is not resolved, on whatever page; null = there is none.
+    emergency: Option<ListedIncidentOut>,
     /// Send it as `before` to get the next page; null = this was the last.
     next: Option<String>,
+}
+
+/// An incident in a list.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ListedIncident)]
+struct ListedIncidentOut {
+    #[serde(flatten)]
+    incident: IncidentOut,
+    /// What happened, in a sentence: the same as that of the incident alone.
+    sentence: String,
 }
 
 /// Something was stopped.
@@ -208,7 +223,7 @@ struct IncidentOut {
     page: String,
     /// The same with the dashboard's address.
     url: String,
-    /// What resolving it does not release, and the command that does; null = the agent is not stopped.
+    /// What resolving it does not release, and the command that does; null = the agent, or the system, is not stopped.
     next: Option<String>,
     /// What proves it.
     evidence: Value,
@@ -253,13 +268,57 @@ impl IncidentOut {
 /// Lists incidents.
 #[utoipa::path(get, path = "/api/incidents", tag = "cases", params(Filter),
     responses((status = 200, body = IncidentsOut)))]
-async fn incidents(State(app): State<App>, QueryIn(filter): QueryIn<Filter>) -> Answer<IncidentsOut> {
+async fn incidents(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    QueryIn(filter): QueryIn<Filter>,
+) -> Answer<IncidentsOut> {
     let (query, limit) = filter.query(&app)?;
-    let found = app.store(move |store| store.incidents(&query, limit)).await?;
-    let next =
-        found.last().filter(|_| found.len() == limit).map(|last| time_cursor(last.opened_at, &last.id));
-    let incidents = found.into_iter().map(|incident| IncidentOut::of(&app, incident)).collect();
-    Ok(Json(IncidentsOut { incidents, next }))
+    let asked = Arc::clone(&app);
+    app.work(move || {
+        let Incidents { found, total, next, emergency } = Incidents::read(&asked, &query, limit)?;
+        let shown = |incident: Incident| {
+            let sentence = listed_headline(&asked, &incident, caller.role)?;
+            Ok::<_, Problem>(ListedIncidentOut { incident: IncidentOut::of(&asked, incident), sentence })
+        };
+        let incidents = found.into_iter().map(shown).collect::<Result<_, _>>()?;
+        let emergency = emergency.map(shown).transpose()?;
+        Ok(Json(IncidentsOut { incidents, total, next, emergency }))
+    })
+    .await
+}
+
+/// The sentence of an incident in a list.
+pub(crate) fn listed_headline(app: &App, incident: &Incident, role: TokenRole) -> Result<String, StoreError> {
+    let kept = app.store_here().evidence(&incident.id)?;
+    Ok(headline(app, incident, kept.as_ref(), role))
+}
+
+/// A page of incidents.
+pub(crate) struct Incidents {
+    pub(crate) found: Vec<Incident>,
+    /// On all pages.
+    pub(crate) total: u64,
+    /// Where the next page begins.
+    pub(crate) next: Option<String>,
+    /// The newest of the emergency stop that is not resolved, if it is among those that are asked for.
+    pub(crate) emergency: Option<Incident>,
+}
+
+impl Incidents {
+    pub(crate) fn read(app: &App, query: &CaseFilter, limit: usize) -> Result<Incidents, StoreError> {
+        let store = app.store_here();
+        let mut found = store.incidents(query, limit.saturating_add(1))?;
+        let has_more = found.len() > limit;
+        found.truncate(limit);
+        let next = found.last().filter(|_| has_more).map(|last| time_cursor(last.opened_at, &last.id));
+        let is_asked = query.agent.as_deref().is_none_or(|agent| agent == SYSTEM)
+            && query.status != Some(StatusFilter::Is(CaseStatus::Resolved));
+        let status = query.status.or(Some(StatusFilter::Unresolved));
+        let of_system = CaseFilter { agent: Some(SYSTEM.into()), status, before: None };
+        let emergency = if is_asked { store.incidents(&of_system, 1)?.pop() } else { None };
+        Ok(Incidents { found, total: store.count_incidents(query)?, next, emergency })
+    }
 }
 
 /// Shows an incident with its evidence.

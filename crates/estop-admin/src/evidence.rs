@@ -13,7 +13,7 @@ use estop_core::operator::{Excerpt, InFlightStep, IncidentSteps, KeptStep, StepE
 use estop_core::policy::EvidenceMode;
 use estop_core::printable::{escaped, escaped_within};
 use estop_core::system::{SYSTEM, SystemState};
-use estop_store::{EventFilter, EventKey, Evidence, Incident, Store, TokenRole};
+use estop_store::{CaseStatus, EventFilter, EventKey, Evidence, Incident, Store, TokenRole};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -27,6 +27,11 @@ use crate::state::App;
 const SETTING: &str = "If this is its work";
 /// Characters of arguments and results in the sentence.
 const IN_SENTENCE: usize = 60;
+/// A shorter stretch is none that a person would call waste.
+const WASTED_MIN_MS: u64 = 100;
+const DAY_MS: i64 = 86_400_000;
+/// Steps are saved some moments after their incident.
+const SAVED_WITHIN_MS: i64 = 10_000;
 
 /// What led to an incident.
 #[derive(Serialize, ToSchema)]
@@ -50,7 +55,7 @@ pub(crate) struct Story {
     pub(crate) evidence_stored_at: Option<String>,
     /// What these steps cost.
     pub(crate) cost: AmountOut,
-    /// What was spent since the last step that brought something new; null = its guard does not say.
+    /// What was spent since the last step that brought something new; null = its guard does not say, or it was no time.
     pub(crate) wasted: Option<WasteOut>,
     /// Requests of the agent that were under way when it was stopped.
     pub(crate) in_flight: Vec<InFlightOut>,
@@ -174,9 +179,10 @@ impl Story {
     /// What is kept of an incident, as far as this role may see it.
     pub(crate) fn of(app: &App, incident: &Incident, kept: Option<&Evidence>, role: TokenRole) -> Story {
         let proof = kept_json(&incident.evidence);
-        let (steps, steps_missing) = visible(kept, role, app, &incident.id, &incident.agent);
+        let (steps, steps_missing) = visible(kept, role, app, &Subject::of(incident));
         let stretch = &proof["stretch"];
-        let wasted = stretch["ms"].as_u64().map(|ms| WasteOut {
+        // Other guards stop agents that repeat nothing, and for them the stretch has no length.
+        let wasted = stretch["ms"].as_u64().filter(|ms| *ms >= WASTED_MIN_MS).map(|ms| WasteOut {
             steps: stretch["steps"].as_u64().unwrap_or(0),
             ms,
             amount: amount(
@@ -196,7 +202,8 @@ impl Story {
         kept: Option<&Evidence>,
         role: TokenRole,
     ) -> Story {
-        let (steps, steps_missing) = visible(kept, role, app, &event.id(), &event.agent);
+        let of = Subject { id: &event.id(), agent: &event.agent, at: event.at, is_watched: true };
+        let (steps, steps_missing) = visible(kept, role, app, &of);
         let (agent, said) = (escaped(&event.agent), steps.reason.as_deref().map(escaped).unwrap_or_default());
         let said = if said.is_empty() { said } else { format!(" {said}") };
         let (sentence, what_to_do) = match &event.guard {
@@ -256,37 +263,45 @@ fn amount(usd: NanoUsd, tokens: u64) -> AmountOut {
     AmountOut::from(Amount { usd, tokens })
 }
 
+/// What steps are of.
+struct Subject<'a> {
+    id: &'a str,
+    agent: &'a str,
+    at: i64,
+    /// Nobody was stopped.
+    is_watched: bool,
+}
+
+impl Subject<'_> {
+    fn of(incident: &Incident) -> Subject<'_> {
+        Subject { id: &incident.id, agent: &incident.agent, at: incident.opened_at, is_watched: false }
+    }
+}
+
+/// What happened, as the page and the list of incidents say it, as far as this role may see it.
+pub(crate) fn headline(app: &App, incident: &Incident, kept: Option<&Evidence>, role: TokenRole) -> String {
+    let (steps, _) = visible(kept, role, app, &Subject::of(incident));
+    sentence(incident, &kept_json(&incident.evidence), &steps)
+}
+
 /// The steps, or none and why.
 fn visible(
     kept: Option<&Evidence>,
     role: TokenRole,
     app: &App,
-    id: &str,
-    agent: &str,
+    of: &Subject<'_>,
 ) -> (IncidentSteps, Option<String>) {
     let none = |why: String| (IncidentSteps::default(), Some(why));
-    let Some(kept) = kept else {
-        if let Some(why) = app.operator.steps_unsaved(id) {
-            return none(format!("Evidence could not be saved: {}.", escaped(&why)));
-        }
-        let mode = app.operator.agent(agent).map(|view| view.policy.evidence);
-        return none(match mode {
-            Some(EvidenceMode::Off) => {
-                format!("No steps are kept of {}: its policy says `evidence: off`.", escaped(agent))
-            }
-            Some(EvidenceMode::Redacted | EvidenceMode::Full) | None => {
-                "No steps are kept of this: they are too old, there were none since estop was started, they could not be \
-                 written (then the log of estop says why), or it happens too often: of what is only watched, the steps are kept \
-                 once in ten minutes of each agent."
-                    .to_owned()
-            }
-        });
-    };
+    let Some(kept) = kept else { return none(not_kept(app, of)) };
     if let Some((by, at)) = &kept.deleted {
         return none(format!("The steps were deleted by {} at {}.", escaped(by), moment(*at)));
     }
     let read = kept.steps.as_deref().map(serde_json::from_str::<IncidentSteps>);
     match read {
+        Some(Ok(steps)) if steps.steps.is_empty() => {
+            let missing = none_known(steps.mode, of.agent);
+            (steps, Some(missing))
+        }
         Some(Ok(steps)) if steps.mode == EvidenceMode::Full && rank(role) < rank(TokenRole::Operator) => {
             none(
                 "The steps were kept in full (`evidence: full`): operators and admins may see them."
@@ -298,6 +313,47 @@ fn visible(
     }
 }
 
+/// Why a stop was saved without steps.
+fn none_known(mode: EvidenceMode, agent: &str) -> String {
+    let agent = escaped(agent);
+    match mode {
+        EvidenceMode::Off => {
+            format!("No steps were kept of this: the policy of {agent} said `evidence: off`.")
+        }
+        EvidenceMode::Redacted | EvidenceMode::Full => format!(
+            "No steps of {agent} were in memory then: it had made no request and no tool call since estop was started, or others \
+             had made too many since."
+        ),
+    }
+}
+
+/// Why nothing was saved, as far as it is known.
+fn not_kept(app: &App, of: &Subject<'_>) -> String {
+    if let Some(why) = app.operator.steps_unsaved(of.id) {
+        return format!("Evidence could not be saved: {}.", escaped(&why));
+    }
+    if of.agent == SYSTEM {
+        return "The emergency stop is no agent's: no steps belong to it.".to_owned();
+    }
+    let age = app.now().saturating_sub(of.at);
+    match app.place.evidence_days {
+        Some(days) if age >= i64::from(days) * DAY_MS => {
+            format!("The steps are too old: they are deleted after {days} days (`retention.evidence_days`).")
+        }
+        Some(_) | None if of.is_watched => {
+            "The steps were not kept: of what is only watched they are kept once in ten minutes of each agent, and the newest 1,000 \
+             of all."
+                .to_owned()
+        }
+        Some(_) | None if age < SAVED_WITHIN_MS => {
+            "The steps are about to be saved: look again in a moment.".to_owned()
+        }
+        Some(_) | None => {
+            "The steps are not there: estop ended before they were saved, or its database has only newer ones.".to_owned()
+        }
+    }
+}
+
 /// Which agent did what, how often.
 fn sentence(incident: &Incident, proof: &Value, kept: &IncidentSteps) -> String {
     let agent = escaped(&incident.agent);
@@ -306,7 +362,8 @@ fn sentence(incident: &Incident, proof: &Value, kept: &IncidentSteps) -> String 
             return format!("{agent} {said}");
         }
         if &*incident.agent == SYSTEM {
-            return escaped(&incident.summary);
+            let summary = escaped(incident.summary.trim_end_matches('.'));
+            return format!("{summary}.{}", in_progress(&proof["in_progress"]));
         }
         // What would have spared it is among the things to do.
         let summary = incident.summary.split(SETTING).next().unwrap_or_default();
@@ -341,6 +398,26 @@ fn sentence(incident: &Incident, proof: &Value, kept: &IncidentSteps) -> String 
     format!("{agent} called {}{args}{times}{result}.", escaped(tool))
 }
 
+/// The requests to models that the pressed button found in progress; nothing if it left them alone.
+fn in_progress(found: &Value) -> String {
+    let requests = match found["requests"].as_u64() {
+        None => return String::new(),
+        Some(0) => return " No request to a model was in progress.".to_owned(),
+        Some(1) => "1 request to a model was".to_owned(),
+        Some(requests) => format!("{requests} requests to models were"),
+    };
+    let agents = found["agents"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut agents: Vec<String> = agents
+        .iter()
+        .map(|of| format!("{} {}", escaped(of["agent"].as_str().unwrap_or_default()), of["requests"]))
+        .collect();
+    match found["more_agents"].as_u64() {
+        None | Some(0) => {}
+        Some(more) => agents.push(format!("{more} more agents")),
+    }
+    format!(" {requests} in progress and ended: {}.", agents.join(", "))
+}
+
 /// The text that came again and again, if the steps that count are talk.
 fn said_again(kept: &IncidentSteps) -> Option<String> {
     let repeats = |step: &&KeptStep| step.counts.prompt && step.counts.response;
@@ -363,8 +440,12 @@ fn acted_again(kept: &IncidentSteps) -> Option<String> {
     Some(format!("did “{action}” {times} times in its answers, and was told “{told}” each time."))
 }
 
-/// What closing an incident does not release.
+/// What resolving an incident does not release, and the command that does; `None` = nothing is stopped.
 pub(crate) fn stays_stopped(app: &App, agent: &str) -> Option<String> {
+    if agent == SYSTEM {
+        let next = how_to_clear(app)?;
+        return Some(format!("The emergency stop is in force. {next}"));
+    }
     let standing = app.operator.standing(agent)?;
     AgentStatus::of_standing(agent, standing, None, &app.place.commands).map(|status| status.sentence)
 }
@@ -372,8 +453,20 @@ pub(crate) fn stays_stopped(app: &App, agent: &str) -> Option<String> {
 /// What a person can do, the first thing first.
 fn what_to_do(app: &App, incident: &Incident, proof: &Value) -> Vec<String> {
     let mut steps = Vec::new();
-    if &*incident.agent == SYSTEM {
-        return after_the_button(app);
+    let (agent, standing) = (escaped(&incident.agent), stays_stopped(app, &incident.agent));
+    let is_system = &*incident.agent == SYSTEM;
+    if incident.status == CaseStatus::Resolved {
+        return vec![match standing {
+            Some(standing) if is_system => format!("This is resolved. {standing}"),
+            Some(standing) => format!("This is resolved, and {agent} is stopped all the same. {standing}"),
+            None if is_system => {
+                "Nothing: it is resolved, and the emergency stop is not in force.".to_owned()
+            }
+            None => format!("Nothing: it is resolved, and {agent} is not stopped."),
+        }];
+    }
+    if is_system {
+        return after_the_button(app, &incident.id);
     }
     if proof["tool"].is_string() {
         steps.push("Look at the steps: is it stuck, or is this its work?".to_owned());
@@ -383,39 +476,45 @@ fn what_to_do(app: &App, incident: &Incident, proof: &Value) -> Vec<String> {
     if let Some(at) = reason.rfind(SETTING) {
         steps.push(reason[at..].to_owned());
     }
-    let standing = stays_stopped(app, &incident.agent);
-    steps.push(
-        standing.unwrap_or_else(|| format!("{} may work: close this incident.", escaped(&incident.agent))),
-    );
+    let resolve = app.place.commands.resolve(&incident.id);
+    let done = || format!("{agent} is not stopped any more: resolve this incident ({resolve}).");
+    steps.push(standing.unwrap_or_else(done));
     steps
 }
 
 /// What a person can do about the pressed button.
-fn after_the_button(app: &App) -> Vec<String> {
-    let (gate, commands) = (app.operator.button().gate, &app.place.commands);
-    let (unlock, clear) = (commands.emergency_unlock(), commands.emergency_clear());
-    let look = "Find out why it was pressed, and whether that is over. Until then do nothing: everything stays stopped, also after \
-                a restart.";
-    match gate.state {
-        SystemState::Shutdown => vec![
-            look.to_owned(),
-            format!(
-                "Then unlock, step 1 of 2: {unlock} (agents stay stopped). Step 2 of 2: {clear} (all agents work again)."
-            ),
-        ],
-        SystemState::SafeMode => {
-            vec![format!("Step 1 of 2 is done. When all is well, step 2 of 2: {clear}.")]
+fn after_the_button(app: &App, id: &str) -> Vec<String> {
+    let Some(next) = how_to_clear(app) else {
+        let resolve = app.place.commands.resolve(id);
+        return vec![format!("It is not in force any more: resolve this incident ({resolve}).")];
+    };
+    let look = match app.operator.button().gate.state {
+        SystemState::Shutdown | SystemState::Starting => {
+            "Find out why it was pressed, and whether that is over. Until then do nothing: everything stays stopped, also after \
+             a restart."
         }
-        SystemState::Running if !gate.shut.is_empty() => {
-            vec![
-                "Find out why the channels were shut, and whether that is over.".to_owned(),
-                format!("Then open them: {clear}."),
-            ]
-        }
-        SystemState::Running | SystemState::Starting => {
-            vec!["It is not pressed any more: resolve this incident.".to_owned()]
-        }
+        SystemState::SafeMode => return vec![next],
+        SystemState::Running => "Find out why the channels were shut, and whether that is over.",
+    };
+    vec![look.to_owned(), next]
+}
+
+/// How the pressed button is cleared; `None` = no press is in force.
+pub(crate) fn how_to_clear(app: &App) -> Option<String> {
+    if !app.operator.is_pressed() {
+        return None;
     }
+    let commands = &app.place.commands;
+    let (unlock, clear) = (commands.emergency_unlock(), commands.emergency_clear());
+    Some(match app.operator.button().gate.state {
+        SystemState::Starting | SystemState::Shutdown => {
+            format!(
+                "Unlock, step 1 of 2: {unlock} (agents stay stopped). Step 2 of 2: {clear} (all agents work again)."
+            )
+        }
+        SystemState::SafeMode => format!("Step 1 of 2 is done. When all is well, step 2 of 2: {clear}."),
+        SystemState::Running => format!("To open the channels that are shut: {clear}."),
+    })
 }
 
 impl ToolUseOut {

@@ -60,6 +60,8 @@ pub struct Installation {
     pub data_dir: String,
     /// The commands that texts tell people to type.
     pub commands: Commands,
+    /// After how many days the steps of incidents are deleted; `None` = never.
+    pub evidence_days: Option<u32>,
 }
 
 impl Installation {

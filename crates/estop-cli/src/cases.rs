@@ -2,12 +2,14 @@
 
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use estop_config::printable::{escaped, escaped_within};
+use estop_config::printed_command::shell_word;
 use http::Method;
 use serde_json::{Value, json};
 
 use super::table::{cell, each, list, moment};
 use super::{Exit, evidence};
 use crate::client::{Daemon, DaemonArgs, Listing, path};
+use crate::confirm::confirmed;
 
 /// Of a summary, in a table.
 const SUMMARY_CHARS: usize = 80;
@@ -36,8 +38,15 @@ enum IncidentsCommand {
     List(Filter),
     /// Show one: what led to it, what it cost, what to do, and who did what since
     Show(IdArgs),
-    /// Delete the steps that are kept with one, for good
-    DeleteEvidence(IdArgs),
+    /// Delete the steps that are kept with one, for good. Asks first
+    DeleteEvidence {
+        /// Its id, as the list shows it
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
+        id: String,
+        /// Delete them without asking
+        #[arg(long)]
+        yes: bool,
+    },
     /// Say that you are looking at it; the agent stays as it is
     Ack(CaseArgs),
     /// Say that it is done; the agent stays as it is
@@ -109,6 +118,14 @@ impl Filter {
         let query = vec![("agent", self.agent.clone()), ("status", self.status.clone())];
         Listing { path, query, key, cursor: "before", limit: Some(self.limit) }
     }
+
+    /// The options that ask for the same.
+    fn options(&self) -> String {
+        let option = |name, value: &Option<String>| {
+            value.as_deref().map(|value| format!(" --{name} {}", shell_word(value))).unwrap_or_default()
+        };
+        option("agent", &self.agent) + &option("status", &self.status)
+    }
 }
 
 /// Runs `estop incidents`.
@@ -121,22 +138,16 @@ pub fn incidents(args: &IncidentsArgs) -> anyhow::Result<Exit> {
             daemon.say(&incident, |incident| [evidence::text(incident), lifecycle(incident)].join("\n\n"))?;
             return Ok(Exit::Fine);
         }
-        IncidentsCommand::DeleteEvidence(IdArgs { id }) => {
-            daemon.send(Method::DELETE, path(&["incidents", id, "evidence"]), None)?;
-            let deleted = json!({"id": id, "deleted": true});
-            daemon.say(&deleted, |_| {
-                format!("Deleted the steps kept with {}. The incident stays.", escaped(id))
-            })?;
-            return Ok(Exit::Fine);
-        }
+        IncidentsCommand::DeleteEvidence { id, yes } => return delete_evidence(&daemon, id, *yes),
         IncidentsCommand::Ack(case) => return change(&daemon, "incidents", case, "acknowledged"),
         IncidentsCommand::Resolve(case) => return change(&daemon, "incidents", case, "resolved"),
         IncidentsCommand::Reopen(case) => return change(&daemon, "incidents", case, "open"),
     };
     let incidents = daemon.list(filter.of("/api/incidents", "incidents"))?;
-    let heading = ["id", "opened", "agent", "run", "kind", "status", "summary"];
+    let heading = ["id", "opened", "agent", "run", "kind", "status", "what happened"];
     daemon.say(&incidents, |incidents| {
-        list(&incidents["incidents"], "No incidents.", heading, |incident| {
+        let rows = Value::Array(emergency_first(incidents));
+        let table = list(&rows, "No incidents.", heading, |incident| {
             [
                 cell(&incident["id"]),
                 moment(&incident["opened_at"]),
@@ -144,10 +155,45 @@ pub fn incidents(args: &IncidentsArgs) -> anyhow::Result<Exit> {
                 cell(&incident["run"]),
                 cell(&incident["kind"]),
                 cell(&incident["status"]),
-                cell(&incident["summary"]),
+                cell(&incident["sentence"]),
             ]
-        })
+        });
+        let (shown, total) = (each(&incidents["incidents"]).len(), incidents["total"].as_u64().unwrap_or(0));
+        if incidents["next"].is_null() {
+            return table;
+        }
+        let all = daemon.commands.make(&format!("incidents list{} --limit {total}", filter.options()));
+        format!("{table}\nThese are the newest {shown} of {total}. All of them: {all}")
     })?;
+    Ok(Exit::Fine)
+}
+
+/// The list, that of the pressed button first.
+fn emergency_first(incidents: &Value) -> Vec<Value> {
+    let emergency = Some(&incidents["emergency"]).filter(|emergency| !emergency.is_null());
+    let others = each(&incidents["incidents"]).iter();
+    let others = others.filter(|incident| emergency.is_none_or(|first| first["id"] != incident["id"]));
+    emergency.into_iter().chain(others).cloned().collect()
+}
+
+/// Deletes the steps of an incident, if somebody says so.
+fn delete_evidence(daemon: &Daemon, id: &str, yes: bool) -> anyhow::Result<Exit> {
+    let question = format!("Delete the steps kept with {} for good?", escaped(id));
+    match if yes { Some(true) } else { confirmed(&question) } {
+        Some(true) => {}
+        Some(false) => {
+            eprintln!("Nothing was deleted.");
+            return Ok(Exit::No);
+        }
+        None => anyhow::bail!(
+            "the steps kept with {} would be gone for good, and there is no terminal to ask on: nothing was deleted. To delete \
+             them, add --yes",
+            escaped(id)
+        ),
+    }
+    daemon.send(Method::DELETE, path(&["incidents", id, "evidence"]), None)?;
+    let deleted = json!({"id": id, "deleted": true});
+    daemon.say(&deleted, |_| format!("Deleted the steps kept with {}. The incident stays.", escaped(id)))?;
     Ok(Exit::Fine)
 }
 

@@ -69,8 +69,13 @@ fn cost(incident: &Value) -> String {
     let wasted = &incident["wasted"];
     let wasted = wasted["ms"]
         .as_u64()
-        .map(|ms| format!("; wasted: {} in {} s without anything new", amount(wasted), ms / 1_000));
+        .map(|ms| format!("; wasted: {} in {} without anything new", amount(wasted), seconds(ms)));
     format!("{} for the {steps} steps below{}", amount(&incident["cost"]), wasted.unwrap_or_default())
+}
+
+/// A length of time; what is shorter than ten seconds to the tenth.
+fn seconds(ms: u64) -> String {
+    if ms < 10_000 { format!("{}.{} s", ms / 1_000, ms % 1_000 / 100) } else { format!("{} s", ms / 1_000) }
 }
 
 fn put_step(lines: &mut Vec<String>, step: &Value) {

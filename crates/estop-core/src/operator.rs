@@ -183,6 +183,11 @@ pub trait Operator: Send + Sync {
     /// How the button stands, and who brought it about.
     fn button(&self) -> Latched;
 
+    /// Whether a press of the button is in force, of everything or of single channels. What the configuration shuts is none.
+    fn is_pressed(&self) -> bool {
+        self.gate().is_pressed()
+    }
+
     /// Presses the button: the gate is shut before anything else is tried, and nothing undoes that.
     fn kill(&self, press: Press) -> Stopped;
 

@@ -110,6 +110,11 @@ impl GateView {
         *self == GateView::OPEN
     }
 
+    /// Whether something is shut.
+    pub fn is_pressed(&self) -> bool {
+        self.state != SystemState::Running || !self.shut.is_empty()
+    }
+
     /// The stricter state of the two, everything shut that either has shut, and the later epoch.
     fn stricter(self, other: GateView) -> GateView {
         let strictness = |state| match state {

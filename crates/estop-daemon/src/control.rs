@@ -368,6 +368,10 @@ impl Operator for Controller {
         self.engine.latch.view()
     }
 
+    fn is_pressed(&self) -> bool {
+        self.engine.is_pressed()
+    }
+
     fn button(&self) -> Latched {
         self.engine.button()
     }

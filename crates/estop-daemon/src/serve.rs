@@ -438,6 +438,7 @@ fn place(config: &ServeConfig, gateway: &Gateway, dashboard: &str) -> Installati
         dashboard_url: config.alerts.settings.words.dashboard.clone().unwrap_or_else(|| dashboard.to_owned()),
         data_dir: folder.display().to_string(),
         commands,
+        evidence_days: config.retention.evidence_days,
     }
 }
 

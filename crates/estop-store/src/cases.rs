@@ -215,6 +215,8 @@ pub trait Cases: Send + Sync {
     fn open_incident(&self, incident: &Incident) -> Result<(), StoreError>;
     /// One incident.
     fn incident(&self, id: &str) -> Result<Option<Incident>, StoreError>;
+    /// How many incidents there are, whatever page is read.
+    fn count_incidents(&self, filter: &CaseFilter) -> Result<u64, StoreError>;
     /// Incidents, newest first.
     fn incidents(&self, filter: &CaseFilter, limit: usize) -> Result<Vec<Incident>, StoreError>;
 

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::State;
 use estop_core::ids::Name;
-use estop_core::system::{CaseChange, CaseKind, CaseStep};
+use estop_core::system::{CaseChange, CaseKind, CaseStep, SYSTEM};
 use estop_store::{CaseEntry, CaseStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{CasePath, EscalationOut, IncidentOut, StatusIn, find_incident, latest};
 use crate::access::Caller;
+use crate::evidence::how_to_clear;
 use crate::input::{Checks, IfMatch, IfMatchGiven, JsonIn, PathIn, nullable};
 use crate::output::Tagged;
 use crate::problem::{Kind, Problem};
@@ -32,7 +33,7 @@ pub(super) struct IncidentChange {
 }
 
 /// Acknowledges or resolves an incident, opens it again, or adds a note. The agent stays as it is: `activate` lets it work
-/// again, and resolves its incidents.
+/// again, and resolves its incidents. That of an emergency stop that is in force is resolved by clearing it alone (409).
 #[utoipa::path(patch, path = "/api/incidents/{id}", tag = "cases",
     params(CasePath, IfMatchGiven),
     request_body = IncidentChange, responses((status = 200, body = ChangedIncidentOut, headers(("etag" = String)))))]
@@ -51,6 +52,9 @@ pub(super) async fn change_incident(
         if_match.check(incident.version)?;
         let step = step(incident.status, change.status, note.is_some())
             .ok_or_else(|| is_resolved("incident", &incident.id, &incident.history))?;
+        if step == Some(CaseStep::Resolved) && &*incident.agent == SYSTEM {
+            is_cleared(&asked, &incident.id)?;
+        }
         if let Some(step) = step {
             let change =
                 CaseChange { kind: CaseKind::Incident, id: incident.id.clone(), step, owner: None, note };
@@ -62,6 +66,17 @@ pub(super) async fn change_incident(
         Ok(Tagged(version, ChangedIncidentOut { incident: IncidentOut::of(&asked, incident), changed }))
     })
     .await
+}
+
+/// The incident of a button that is still pressed stays open: it is what people find first while everything is stopped.
+fn is_cleared(app: &App, id: &str) -> Result<(), Problem> {
+    let Some(next) = how_to_clear(app) else { return Ok(()) };
+    let look = app.place.commands.acknowledge(id);
+    let detail = format!(
+        "The incident {id} cannot be resolved while the emergency stop is in force; clearing it resolves the incident. Nothing was \
+         changed. {next} To say that you are looking at it: {look}."
+    );
+    Err(Problem::new(Kind::Conflict, detail))
 }
 
 /// A note of people; one without any text is none.

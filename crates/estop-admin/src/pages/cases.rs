@@ -18,8 +18,8 @@ pub(super) struct Lifecycle {
     /// Who looks after it; `None` = nobody can be named.
     pub(super) owner: Option<String>,
     pub(super) history: Vec<Step>,
-    /// What the button says that resolves it.
-    pub(super) resolve: &'static str,
+    /// What the button says that resolves it; `None` = clearing the emergency stop does.
+    pub(super) resolve: Option<&'static str>,
 }
 
 pub(super) struct Step {
@@ -36,7 +36,7 @@ impl Lifecycle {
         (id, api): (&str, String),
         status: CaseStatus,
         history: &[CaseEntry],
-        resolve: &'static str,
+        resolve: Option<&'static str>,
         now: i64,
     ) -> Lifecycle {
         Lifecycle {

@@ -10,7 +10,9 @@ use axum::extract::{Path, Query, State};
 use estop_core::agent::standing::Standing;
 use estop_core::policy::Policy;
 use estop_core::system::SYSTEM;
-use estop_store::{CaseFilter, CaseStatus, EventFilter, EventKey, Incident, StatusFilter, StoreError};
+use estop_store::{
+    CaseFilter, CaseStatus, EventFilter, EventKey, Incident, StatusFilter, StoreError, TokenRole,
+};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -18,11 +20,11 @@ use super::cases::Lifecycle;
 use super::effect;
 use super::event_row::EventRow;
 use super::frame::Frame;
-use super::shown::{Badge, when};
+use super::shown::{Badge, grouped, when};
 use super::{Page, made};
 use crate::access::Caller;
 use crate::background::{JobOut, of_incident};
-use crate::cases::find_incident;
+use crate::cases::{Incidents, find_incident, listed_headline};
 use crate::evidence::{Story, WatchedEvent};
 use crate::output::{kept_json, moment, read_time_cursor, time_cursor};
 use crate::problem::Problem;
@@ -55,8 +57,12 @@ impl PageQuery {
 
     /// The page after this one.
     pub(super) fn next(&self, path: &str, at: i64, id: &str) -> String {
+        self.link(path, &time_cursor(at, id))
+    }
+
+    fn link(&self, path: &str, cursor: &str) -> String {
         let show = if self.is_all() { "show=all&" } else { "" };
-        format!("{path}?{show}before={}", time_cursor(at, id))
+        format!("{path}?{show}before={cursor}")
     }
 }
 
@@ -66,6 +72,8 @@ struct ListPage {
     frame: Frame,
     incidents: Vec<Row>,
     all: bool,
+    /// How many there are on all pages.
+    total: String,
     next: Option<String>,
 }
 
@@ -75,7 +83,8 @@ struct Row {
     /// It is no agent's: the button was pressed.
     is_system: bool,
     kind: String,
-    summary: String,
+    /// What happened; empty where it is said already.
+    sentence: String,
     at: String,
     when: String,
     badge: Badge,
@@ -88,11 +97,16 @@ impl Row {
             agent: incident.agent.to_string(),
             is_system: &*incident.agent == SYSTEM,
             kind: incident.kind.replace('_', " "),
-            summary: incident.summary.clone(),
+            sentence: String::new(),
             at: moment(incident.opened_at),
             when: when(incident.opened_at, now),
             badge: case_badge(incident.status),
         }
+    }
+
+    fn listed(app: &App, incident: &Incident, role: TokenRole) -> Result<Row, StoreError> {
+        let sentence = listed_headline(app, incident, role)?;
+        Ok(Row { sentence, ..Row::of(incident, app.now()) })
     }
 }
 
@@ -110,12 +124,19 @@ pub(super) async fn list(
     Query(asked): Query<PageQuery>,
 ) -> Page {
     made(app, move |app| {
-        let found = app.store_here().incidents(&asked.filter()?, ROWS)?;
-        let last = found.last().filter(|_| found.len() == ROWS);
+        let Incidents { mut found, total, next, emergency } = Incidents::read(app, &asked.filter()?, ROWS)?;
+        // While the button is pressed nothing else is as urgent.
+        if let Some(emergency) = emergency {
+            found.retain(|incident| incident.id != emergency.id);
+            found.insert(0, emergency);
+        }
+        let rows = found.iter().map(|incident| Row::listed(app, incident, caller.role));
+        let incidents = rows.collect::<Result<_, _>>()?;
         Ok(ListPage {
             frame: Frame::of(app, &caller, "/incidents", "Incidents")?,
-            next: last.map(|last| asked.next("/incidents", last.opened_at, &last.id)),
-            incidents: found.iter().map(|incident| Row::of(incident, app.now())).collect(),
+            next: next.map(|cursor| asked.link("/incidents", &cursor)),
+            incidents,
+            total: grouped(total),
             all: asked.is_all(),
         })
     })
@@ -199,7 +220,11 @@ pub(super) async fn one(
         let view = app.operator.agent(&incident.agent);
         let standing = view.as_ref().map(|view| view.standing);
         let may_activate = matches!(standing, Some(Standing::Inactive { .. }));
-        let resolve = if may_activate { "Resolve (agent stays stopped)" } else { "Resolve" };
+        let resolve = match () {
+            () if &*incident.agent == SYSTEM && app.operator.is_pressed() => None,
+            () if may_activate => Some("Resolve (agent stays stopped)"),
+            () => Some("Resolve"),
+        };
         let api = format!("/api/incidents/{}", incident.id);
         let lifecycle =
             Lifecycle::of((&incident.id, api), incident.status, &incident.history, resolve, app.now());

@@ -85,7 +85,7 @@ fn shown(app: &App, case: &Escalation) -> Result<Case, Problem> {
     };
     let resolve = if is_held { "Resolve (run stays stopped)" } else { "Resolve" };
     let api = format!("/api/escalations/{}", case.id);
-    let lifecycle = Lifecycle::of((&case.id, api), case.status, &case.history, resolve, app.now());
+    let lifecycle = Lifecycle::of((&case.id, api), case.status, &case.history, Some(resolve), app.now());
     let owner = case.owner.as_deref().unwrap_or_default().to_owned();
     Ok(Case {
         id: case.id.to_string(),

@@ -11,6 +11,7 @@ use estop_config::printable::escaped;
 use estop_core::decision::{Decision, Effect};
 use estop_core::event::Event;
 use estop_core::ids::Name;
+use estop_core::operator::IncidentSteps;
 use estop_core::policy::EvidenceMode;
 use estop_core::time::{Millis, Now};
 use estop_gateway::{Engine, StepLog, StepsToSave, StopPoint, WAITING_MAX, redacted};
@@ -124,8 +125,7 @@ impl EvidenceWriter {
     pub(super) fn write(&mut self, store: &dyn Store, engine: &Engine, due: &[EvidenceDue]) {
         for due in due {
             match steps_of(engine, due) {
-                Ok(None) => {}
-                Ok(Some(steps)) => self.save_new(store, &engine.step_log, steps),
+                Ok(steps) => self.save_new(store, &engine.step_log, steps),
                 Err(error) => lost(&engine.step_log, &due.incident, &due.agent, &format!("{error:#}")),
             }
         }
@@ -170,16 +170,13 @@ impl EvidenceWriter {
         mode: EvidenceMode,
     ) {
         let StepsToSave { incident, agent, at, .. } = steps;
+        let to_text = |steps: &IncidentSteps| serde_json::to_string(steps).map_err(anyhow::Error::from);
         let text = match mode {
-            EvidenceMode::Off => {
-                drop(log.unsaved.forget(incident, "its policy says `evidence: off` by now"));
-                return;
+            EvidenceMode::Off => to_text(&nothing(mode)),
+            EvidenceMode::Redacted if steps.steps.mode == EvidenceMode::Full => {
+                new_masker().and_then(|masker| to_text(&redacted(steps.steps.clone(), &masker)))
             }
-            EvidenceMode::Redacted if steps.steps.mode == EvidenceMode::Full => new_masker()
-                .and_then(|masker| Ok(serde_json::to_string(&redacted(steps.steps.clone(), &masker))?)),
-            EvidenceMode::Redacted | EvidenceMode::Full => {
-                serde_json::to_string(&steps.steps).map_err(anyhow::Error::from)
-            }
+            EvidenceMode::Redacted | EvidenceMode::Full => to_text(&steps.steps),
         };
         let text = match text {
             Ok(text) => text,
@@ -232,14 +229,19 @@ fn new_masker() -> anyhow::Result<Masker> {
     Ok(Masker::new(key))
 }
 
-/// What is kept of a stop; `None` if nothing is known of it, or nothing may be kept.
-fn steps_of(engine: &Engine, due: &EvidenceDue) -> anyhow::Result<Option<StepsToSave>> {
+/// That there are no steps; the mode says whether they may not be kept.
+fn nothing(mode: EvidenceMode) -> IncidentSteps {
+    IncidentSteps { mode, ..IncidentSteps::default() }
+}
+
+/// What is kept of a stop.
+fn steps_of(engine: &Engine, due: &EvidenceDue) -> anyhow::Result<StepsToSave> {
     let masker = new_masker()?;
     let EvidenceDue { incident, agent, now, event, decision, reason } = due;
     // What holds by now: whoever switched evidence off or to `redacted` since wants nothing more written.
     let most = engine.rulebook.resolve(agent).evidence;
     let stop = StopPoint { agent, at: now.mono, event, decision, most };
-    let Some(mut steps) = engine.step_log.before(&stop, &masker) else { return Ok(None) };
+    let mut steps = engine.step_log.before(&stop, &masker).unwrap_or_else(|| nothing(most));
     steps.reason = reason.as_deref().map(|reason| masker.text(reason).into());
-    Ok(Some(StepsToSave { incident: incident.clone(), agent: agent.clone(), at: now.wall, steps }))
+    Ok(StepsToSave { incident: incident.clone(), agent: agent.clone(), at: now.wall, steps })
 }

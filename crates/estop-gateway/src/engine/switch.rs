@@ -105,6 +105,11 @@ impl Engine {
         Latched { gate: GateView { shut: self.latch.view().shut, ..latched.gate }, ..latched }
     }
 
+    /// Whether a press is in force. What the configuration keeps shut is none.
+    pub fn is_pressed(&self) -> bool {
+        self.button.held().latched.gate.is_pressed()
+    }
+
     /// Presses the button: shuts the gate first, then ends what is under way. Whether it is kept is not waited for.
     pub fn kill(&self, press: Press) -> Stopped {
         let begun = Instant::now();

@@ -18,6 +18,7 @@ use crate::journal::Durability;
 const INCIDENTS: &str =
     "SELECT id, agent, run, seq, kind, opened_at, status, resolution, evidence, summary, version,
     resolved_at, history, earlier, later FROM incident";
+const COUNT: &str = "SELECT count(*) FROM incident";
 const ESCALATIONS: &str =
     "SELECT id, agent, run, reason, opened_at, status, owner, seq, resolved_at, resolved_by, version,
     summary, facts, history FROM escalation";
@@ -37,6 +38,13 @@ impl Cases for Sqlite {
 
     fn incident(&self, id: &str) -> Result<Option<Incident>, StoreError> {
         self.read(|connection| one(connection, &format!("{INCIDENTS} WHERE id = ?"), [id], incident))
+    }
+
+    fn count_incidents(&self, filter: &CaseFilter) -> Result<u64, StoreError> {
+        let all = CaseFilter { before: None, ..filter.clone() };
+        let count = |row: &Row<'_>| Ok(row.get(0)?);
+        let counted = self.read(|connection| page(COUNT, &all).read(connection, "1", 1, count))?;
+        Ok(counted.first().copied().unwrap_or_default())
     }
 
     fn incidents(&self, filter: &CaseFilter, limit: usize) -> Result<Vec<Incident>, StoreError> {

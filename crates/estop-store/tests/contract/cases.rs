@@ -187,6 +187,7 @@ pub(crate) fn ui_1_cases_are_listed_newest_first_page_by_page(place: &impl Place
             incidents += store.incidents(&filter, 3).expect("a page").len();
             filter.before = Some((last.opened_at, last.id.clone()));
         }
+        assert_eq!(store.count_incidents(&filter), Ok(incidents as u64), "from whatever page");
         filter.before = None;
         while let Some(last) = store.escalations(&filter, 3).expect("a page").last() {
             escalations += store.escalations(&filter, 3).expect("a page").len();

@@ -24,6 +24,12 @@ pub(crate) fn ev_1_steps_are_kept_once_and_deleted_for_good(place: &impl Place) 
     store.put_evidence(&evidence("i1", 7)).expect("again");
     assert_eq!(store.evidence("i1"), Ok(Some(deleted)), "what is deleted stays so");
     assert_eq!(store.delete_evidence("i2", "ann", 5), Ok(None));
+
+    let deleted = Evidence { steps: None, deleted: Some(("ann".into(), 5)), ..evidence("i3", 4) };
+    store.put_evidence(&deleted).expect("that they were deleted before they were kept");
+    store.put_evidence(&evidence("i3", 7)).expect("too late");
+    assert_eq!(store.evidence("i3"), Ok(Some(deleted.clone())));
+    assert_eq!(store.delete_evidence("i3", "bob", 6), Ok(Some(deleted)));
 }
 
 pub(crate) fn ev_1_steps_go_with_time(place: &impl Place) {

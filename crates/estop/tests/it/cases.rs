@@ -2,9 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use estop_fake_model::script::{Hold, Reply};
 use serde_json::{Value, json};
 
-use crate::house::{Estop, House, wait_for};
+use crate::house::{self, Estop, House, PATIENCE, wait_for};
 
 const LOOPS: &str = "policy: {kill_switch_enabled: true}";
 
@@ -71,13 +72,19 @@ fn ev_3_an_incident_goes_from_open_to_resolved_and_a_new_database_shows_the_same
     assert_eq!(pressed["status"], "open");
     house.estop(&["incidents", "show", "nothing-1"]).is(1, "There is no incident");
 
-    let before = incidents(&house, "stuck");
+    // What the agent said is in no journal.
+    let facts = || {
+        let mut found = incidents(&house, "stuck");
+        found.iter_mut().for_each(|incident| drop(incident["sentence"].take()));
+        found
+    };
+    let before = facts();
     let shown = before[0]["resolution"].as_str().unwrap();
     assert!(shown.starts_with("key was ") && !shown.contains(canary), "secrets are masked: {shown}");
     estop.end();
     house.estop(&["journal", "reindex"]).is(0, "");
     let estop = house.start();
-    assert_eq!(incidents(&house, "stuck"), before, "the journal has it all");
+    assert_eq!(facts(), before, "the journal has it all");
     assert_eq!(incidents(&house, "system"), [pressed]);
     estop.end();
     house.verified();
@@ -90,6 +97,10 @@ fn ev_3_clearing_the_emergency_stop_resolves_its_incident() {
     house.estop(&["kill", "--note", "drill"]).is(0, "");
     let pressed = wait_for("the button's incident", || incidents(&house, "system").pop());
     assert!(pressed["summary"].as_str().is_some_and(|text| text.contains("everything")), "{pressed}");
+    let id = pressed["id"].as_str().unwrap();
+    let refused = house.estop(&["incidents", "resolve", id]);
+    refused.is(1, "cannot be resolved while the emergency stop is in force").is(1, "estop emergency unlock");
+    assert_eq!(incidents(&house, "system")[0]["status"], "open");
     for step in ["restart", "clear"] {
         house.estop(&["emergency", step]).is(0, "");
     }
@@ -97,6 +108,38 @@ fn ev_3_clearing_the_emergency_stop_resolves_its_incident() {
         incidents(&house, "system").pop().filter(|incident| incident["status"] == "resolved")
     });
     assert!(cleared["resolution"].as_str().is_some_and(|text| text.ends_with("cleared the emergency stop.")));
+    estop.end();
+}
+
+#[test]
+fn ev_1_the_incident_of_the_button_says_which_requests_it_ended_also_in_a_new_database() {
+    let house = House::new("");
+    house.model.always(Reply { hold: Some(Hold::Headers), ..Reply::default() });
+    let estop = house.start();
+    let asked: Vec<_> = ["coder", "coder", "writer"]
+        .into_iter()
+        .enumerate()
+        .map(|(n, agent)| {
+            let address = estop.address;
+            let asked = std::thread::spawn(move || house::ask(address, agent, &format!("number {n}")));
+            assert!(house.model.wait_for_requests(n as u64 + 1, PATIENCE));
+            asked
+        })
+        .collect();
+    house.estop(&["kill", "--note", "drill"]).is(0, "");
+    let says = "drill. 3 requests to models were in progress and ended: coder 2, writer 1.";
+    let sentence = |house: &House| {
+        let pressed = wait_for("the button's incident", || incidents(house, "system").pop());
+        house.estop(&["incidents", "show", pressed["id"].as_str().unwrap()]).is(0, says);
+        pressed["sentence"].as_str().unwrap().to_owned()
+    };
+    let before = sentence(&house);
+    assert!(before.ends_with(says), "{before}");
+    asked.into_iter().for_each(|asked| drop(asked.join().unwrap()));
+    estop.end();
+    house.estop(&["journal", "reindex"]).is(0, "");
+    let estop = house.start();
+    assert_eq!(sentence(&house), before, "the journal has it all");
     estop.end();
 }
 

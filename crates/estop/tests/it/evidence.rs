@@ -121,7 +121,12 @@ fn ev_1_an_incident_names_the_tool_its_arguments_the_steps_and_what_they_cost() 
         assert_eq!(holding(&house.data().join("journal"), text), [""; 0], "{text}");
     }
 
-    house.estop(&["incidents", "delete-evidence", &id]).is(0, "Deleted the steps");
+    let asked = house.estop(&["incidents", "delete-evidence", &id]);
+    asked.is(2, "no terminal to ask on: nothing was deleted").is(2, "--yes");
+    assert_ne!(incident(&house, &id)["steps"], json!([]));
+    let deleted = house.estop(&["incidents", "delete-evidence", &id, "--yes"]);
+    deleted.is(0, "Deleted the steps");
+    assert_eq!(format!("{}{}", deleted.out, deleted.err).matches("eleted").count(), 1, "{}", deleted.out);
     let shown = incident(&house, &id);
     assert_eq!(shown["steps"], json!([]));
     assert!(shown["steps_missing"].as_str().unwrap().contains("deleted by owner"), "{shown}");

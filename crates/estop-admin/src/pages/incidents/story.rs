@@ -60,7 +60,8 @@ impl Shown {
     pub(super) fn of(story: Story, opened_at: &str, is_system: bool) -> Shown {
         let repeats = story.repeats().map(|(latest, earlier)| compare(earlier, latest)).unwrap_or_default();
         let wasted = story.wasted.as_ref().map(|wasted| {
-            let seconds = wasted.ms / 1_000;
+            let (seconds, tenths) = (wasted.ms / 1_000, wasted.ms % 1_000 / 100);
+            let seconds = if seconds < 10 { format!("{seconds}.{tenths}") } else { seconds.to_string() };
             let steps = if wasted.steps > 0 { format!(" for {} steps", wasted.steps) } else { String::new() };
             format!("{}{steps} in {seconds} s without anything new", wasted.amount.words())
         });

@@ -114,6 +114,7 @@ impl Plane {
             place: Installation {
                 data_url: "http://127.0.0.1:4100".into(),
                 data_dir: "/data".into(),
+                evidence_days: Some(30),
                 ..Installation::default()
             },
             alerts_api: Arc::clone(&alerts_api) as Arc<dyn AlertsApi>,
