@@ -1,6 +1,6 @@
 //! What led to an incident, printed: the sentence, what to do, cost and waste, the steps, what was under way.
 
-use estop_config::printable::{escaped, escaped_lines};
+use estop_config::printable::{escaped, escaped_lines, named};
 use serde_json::Value;
 
 use super::table::{cell, each, moment};
@@ -85,7 +85,7 @@ fn put_step(lines: &mut Vec<String>, step: &Value) {
         Some(request) => format!("request {request}"),
         None => "tool call".to_owned(),
     };
-    let model = step["model"].as_str().map(|model| format!(", {}", escaped(model))).unwrap_or_default();
+    let model = step["model"].as_str().map(|model| format!(", {}", named(model))).unwrap_or_default();
     let usd = step["usd"].as_f64().filter(|usd| *usd > 0.0).map(|usd| format!(", ${usd:.5}"));
     let end = step["end"].as_str().unwrap_or_default().replace('_', " ");
     let tokens = ["input_tokens", "output_tokens"].map(|key| step[key].as_u64().unwrap_or(0));
@@ -108,7 +108,7 @@ fn put_step(lines: &mut Vec<String>, step: &Value) {
     }
     put("the model said".to_owned(), &step["answer"]);
     for call in each(&step["calls"]) {
-        put(format!("the model calls {}", line(&call["tool"])), &call["args"]);
+        put(format!("the model calls {}", named(call["tool"].as_str().unwrap_or_default())), &call["args"]);
     }
 }
 
@@ -117,8 +117,8 @@ fn put_step(lines: &mut Vec<String>, step: &Value) {
 fn labels(used: &Value) -> (String, String) {
     let failed = used["failed"] == true;
     match used["tool"].as_str().filter(|tool| !tool.is_empty()) {
-        Some(tool) if failed => (escaped(tool), "failed with".to_owned()),
-        Some(tool) => (escaped(tool), "returned".to_owned()),
+        Some(tool) if failed => (named(tool), "failed with".to_owned()),
+        Some(tool) => (named(tool), "returned".to_owned()),
         None if failed => ("it had answered".to_owned(), "and was told of a failure".to_owned()),
         None => ("it had answered".to_owned(), "and was told".to_owned()),
     }

@@ -12,6 +12,7 @@ use crate::agent::standing::Cause;
 use crate::budget::{BudgetFinding, BudgetWarning};
 use crate::ids::{Name, RequestId};
 use crate::loop_detector::{self, LoopEvidence};
+use crate::printable::named;
 use crate::run::LimitUse;
 use crate::tripwire::health::HealthFinding;
 
@@ -216,7 +217,9 @@ impl Decision {
             (Cause::Loop, Some(Finding::Loop(finding))) => {
                 format!("{why} {}", loop_detector::explain::more(finding, tool))
             }
-            (Cause::Churn, _) => tool.map_or_else(|| why.clone(), |tool| format!("{why} Tool: {tool}.")),
+            (Cause::Churn, _) => {
+                tool.map_or_else(|| why.clone(), |tool| format!("{why} Tool: {}.", named(tool)))
+            }
             _ => why,
         }
     }

@@ -1,6 +1,6 @@
 //! Each step of one trace, as the loop guard saw it: `estop eval --steps ID`.
 
-use estop_config::printable::escaped;
+use estop_config::printable::{escaped, named};
 use estop_core::loop_detector::LoopFinding;
 use estop_core::run::test_command::TestRunners;
 
@@ -17,7 +17,7 @@ pub(super) fn table(trace: &Trace, run: &Run, runners: &TestRunners) -> String {
     table.set_header(["request", "at", "new", "pace", "to a stop", "step"]);
     for (at, (exchange, seen)) in trace.exchanges(runners).zip(&run.seen).enumerate() {
         let steps = exchange.request.steps.iter().map(|step| {
-            format!("{} {} -> {}", escaped(step.tool), excerpt(step.args), excerpt(step.result))
+            format!("{} {} -> {}", named(step.tool), excerpt(step.args), excerpt(step.result))
                 .trim_start()
                 .to_owned()
         });

@@ -245,7 +245,7 @@ fn at_tools(outcome: &SettingOutcome) -> String {
     let healthy = outcome.stops.iter().filter(|stop| stop.end == RunEnd::ByItself);
     let tools: Option<BTreeSet<&str>> = healthy.map(|stop| stop.tool.as_deref()).collect();
     let tools: Vec<String> =
-        tools.unwrap_or_default().into_iter().map(estop_config::printable::escaped).collect();
+        tools.unwrap_or_default().into_iter().map(estop_config::printable::name_in_quotes).collect();
     match &tools[..] {
         [one] => format!(" (all at `{one}`)"),
         [first, last] => format!(" (at `{first}` and `{last}`)"),

@@ -10,6 +10,7 @@ use crate::ids::Name;
 use crate::judgement::Judgement;
 use crate::policy::ModelRules;
 use crate::policy::pattern::matches;
+use crate::printable::name_in_quotes;
 
 /// The model that was asked, and what the rules say of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,7 +25,7 @@ pub struct ModelsFinding {
 
 impl std::fmt::Display for ModelsFinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match (&self.model, &self.denied_by) {
+        match (self.model.as_deref().map(name_in_quotes), &self.denied_by) {
             (Some(model), Some(pattern)) => {
                 write!(f, "The model `{model}` is not allowed: the policy denies `{pattern}`.")
             }

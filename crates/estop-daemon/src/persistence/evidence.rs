@@ -7,7 +7,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use estop_config::printable::escaped;
+use estop_config::printable::{escaped, named};
 use estop_core::decision::{Decision, Effect};
 use estop_core::event::Event;
 use estop_core::ids::Name;
@@ -82,7 +82,7 @@ fn watched_reason(effect: &Effect, decision: &Decision) -> Option<String> {
             Some(verdict.map(|verdict| verdict.finding.to_string()).unwrap_or_default())
         }
         Effect::Nudged { tool, steps } => {
-            Some(format!("{steps} steps without anything new, the latest a call of {tool}."))
+            Some(format!("{steps} steps without anything new, the latest a call of {}.", named(tool)))
         }
         _ => None,
     }
