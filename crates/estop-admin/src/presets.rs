@@ -177,7 +177,7 @@ pub(crate) fn would_have(store: &dyn Store, agent: Option<&str>, since: i64) -> 
     let mut filter = EventFilter {
         agent: agent.map(Into::into),
         event_type: Some("would_have_stopped".into()),
-        before: None,
+        ..EventFilter::default()
     };
     let mut counts: BTreeMap<String, (u64, BTreeSet<Option<Name>>)> = BTreeMap::new();
     let mut read = 0;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use estop_core::agent::standing::Standing;
+use estop_core::guard::Guard;
 use estop_core::ids::{Hash64, Name};
 
 use crate::cases::{CaseUpdate, Escalation, Incident};
@@ -146,8 +147,34 @@ pub struct EventFilter {
     pub agent: Option<Name>,
     /// Of this type.
     pub event_type: Option<Name>,
+    /// What this guard did or saw.
+    pub guard: Option<Guard>,
     /// Older than this one: the last of the page before.
     pub before: Option<EventKey>,
+    /// Newer than this one.
+    pub after: Option<EventKey>,
+    /// The oldest first; otherwise the newest.
+    pub oldest_first: bool,
+}
+
+/// Types of events that are a guard's though they do not name it.
+pub(crate) fn types_of(guard: Guard) -> &'static [&'static str] {
+    match guard {
+        Guard::Budget => &["budget_refused", "budget_warning"],
+        Guard::Loop => &["nudge_ended", "nudged"],
+        Guard::Breaker => &["run_escalated", "run_tripped"],
+        Guard::Watchdog => &["watchdog"],
+        Guard::System
+        | Guard::Agent
+        | Guard::Run
+        | Guard::Hours
+        | Guard::Models
+        | Guard::Rate
+        | Guard::Churn
+        | Guard::Chanting
+        | Guard::Gate
+        | Guard::Health => &[],
+    }
 }
 
 /// An agent called.
@@ -227,7 +254,7 @@ pub trait Journal: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Vec<u8>>, StoreError>;
 
-    /// Events, newest first.
+    /// Events, the newest first unless the filter says otherwise.
     fn events(&self, filter: &EventFilter, limit: usize) -> Result<Vec<StoredEvent>, StoreError>;
 
     /// Notes where agents have records in sealed segments that were not looked through yet.

@@ -50,7 +50,8 @@ contract! {
         st_1_numbers_of_journals_are_kept_whole,
         st_1_a_batch_is_stored_whole_or_not_at_all,
         ld_3_a_deactivation_is_stored_with_the_record_that_caused_it,
-        ui_1_events_are_found_by_agent_and_type_page_by_page;
+        ui_1_events_are_found_by_agent_and_type_page_by_page,
+        ui_1_events_are_found_by_guard_and_oldest_first;
     retention:
         st_1_an_export_verifies_and_replays_across_pruning,
         st_1_a_part_that_is_missing_from_an_export_is_noticed,

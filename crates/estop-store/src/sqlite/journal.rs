@@ -14,6 +14,7 @@ use super::{Sqlite, append};
 use crate::error::StoreError;
 use crate::journal::{
     Cursor, Durability, EachBlock, EventFilter, EventKey, Journal, JournalBatch, NewEvent, StoredEvent,
+    types_of,
 };
 use crate::segments::{JournalReader, base_states};
 
@@ -84,7 +85,19 @@ impl Journal for Sqlite {
         if let Some(EventKey { seq, nth }) = filter.before {
             page = page.and("(seq, nth) < (?, ?)", [Value::from(capped(seq)), Value::from(nth)]);
         }
-        self.read(|connection| page.read(connection, "seq DESC, nth DESC", limit, event))
+        if let Some(EventKey { seq, nth }) = filter.after {
+            page = page.and("(seq, nth) > (?, ?)", [Value::from(capped(seq)), Value::from(nth)]);
+        }
+        if let Some(guard) = filter.guard {
+            let types = types_of(guard);
+            let places = vec!["?"; types.len()].join(", ");
+            let named = [guard.name(); 2].into_iter().chain(types.iter().copied());
+            let condition =
+                format!("(detail ->> 'guard' = ? OR detail ->> 'cause' = ? OR event_type IN ({places}))");
+            page = page.and(&condition, named.map(|name| Value::from(name.to_owned())));
+        }
+        let order = if filter.oldest_first { "seq, nth" } else { "seq DESC, nth DESC" };
+        self.read(|connection| page.read(connection, order, limit, event))
     }
 
     fn index_segments(&self) -> Result<(), StoreError> {

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use estop_core::agent::standing::{Cause, DeactivatedBy, Standing};
+use estop_core::guard::Guard;
 use estop_core::ids::Hash64;
 use estop_core::time::Millis;
 use estop_journal::SYSTEM;
 use estop_store::{
-    AgentRepo, AgentSeen, Cursor, Durability, EventFilter, Journal, JournalBatch, NewEvent, Snapshot,
-    StandingChange, StoreError,
+    AgentRepo, AgentSeen, Cursor, Durability, EventFilter, EventKey, Journal, JournalBatch, NewEvent,
+    Snapshot, StandingChange, StoreError,
 };
 
 use super::written_journal::JOURNAL;
@@ -235,7 +236,7 @@ pub(crate) fn ui_1_events_are_found_by_agent_and_type_page_by_page(place: &impl 
     }
     let count = |agent: Option<&str>, event_type: Option<&str>| {
         let (agent, event_type) = (agent.map(Into::into), event_type.map(Into::into));
-        let mut filter = EventFilter { agent, event_type, before: None };
+        let mut filter = EventFilter { agent, event_type, ..EventFilter::default() };
         let mut found = Vec::new();
         loop {
             let page = store.events(&filter, 4).expect("a page");
@@ -251,6 +252,35 @@ pub(crate) fn ui_1_events_are_found_by_agent_and_type_page_by_page(place: &impl 
     assert_eq!(count(None, Some("paused")), 20);
     assert_eq!(count(Some("odd"), Some("kill_switch")), 10);
     assert_eq!(count(Some("odd"), Some("nothing")), 0);
+}
+
+pub(crate) fn ui_1_events_are_found_by_guard_and_oldest_first(place: &impl Place) {
+    let store = place.open();
+    let cursor = Some(Cursor { journal: JOURNAL, seq: 6 });
+    let mut batch = JournalBatch { cursor, ..JournalBatch::default() };
+    for (seq, event_type, detail) in [
+        (1, "would_have_stopped", r#"{"guard":"loop"}"#),
+        (2, "kill_switch", r#"{"cause":"loop"}"#),
+        (3, "budget_warning", r#"{"percent":95}"#),
+        (4, "nudged", r#"{"tool":"loop"}"#),
+        (5, "paused", r#"{"cause":"health"}"#),
+        (6, "activated", r#"{"by":"loop"}"#),
+    ] {
+        batch.events.push(event(seq, "coder", event_type, detail));
+    }
+    store.append(Arc::new(batch), Durability::Process).expect("events are stored");
+    let found = |filter: EventFilter| {
+        let events = store.events(&filter, 3).expect("a page");
+        events.into_iter().map(|found| found.key.seq).collect::<Vec<_>>()
+    };
+    let of = |guard| EventFilter { guard: Some(guard), ..EventFilter::default() };
+    assert_eq!(found(of(Guard::Loop)), [4, 2, 1]);
+    assert_eq!(found(of(Guard::Budget)), [3]);
+    assert_eq!(found(of(Guard::Hours)), Vec::<u64>::new());
+    assert_eq!(found(EventFilter { oldest_first: true, ..of(Guard::Loop) }), [1, 2, 4]);
+    let after = Some(EventKey { seq: 2, nth: 0 });
+    assert_eq!(found(EventFilter { oldest_first: true, after, ..EventFilter::default() }), [3, 4, 5]);
+    assert_eq!(found(EventFilter { after, ..EventFilter::default() }), [6, 5, 4]);
 }
 
 pub(crate) fn event(seq: u64, agent: &str, event_type: &str, detail: &str) -> NewEvent {
