@@ -22,7 +22,7 @@ use utoipa_axum::routes;
 
 use crate::agents::kill_switch::{self, KillSwitchIn};
 use crate::agents::{AgentPath, row, shown};
-use crate::input::{JsonIn, PathIn, Whole};
+use crate::input::{Checks, JsonIn, PathIn, Whole};
 use crate::output::Answer;
 use crate::problem::{Kind, Problem};
 use crate::state::{App, at_once};
@@ -46,7 +46,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
 }
 
 /// The values to try. What is left out is as it is today.
-#[derive(Clone, Copy, Default, Deserialize, ToSchema)]
+#[derive(Clone, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = BacktestOf)]
 pub(crate) struct Tried {
@@ -58,6 +58,10 @@ pub(crate) struct Tried {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 50)]
     pub(crate) threshold: Option<f64>,
+    /// A tool whose calls do not count as repetition, beside those of today.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 256)]
+    pub(crate) exempt_tool: Option<String>,
     /// How many days back, 1–30.
     #[serde(default)]
     #[schema(value_type = Option<u8>, minimum = 1, maximum = 30, default = 7)]
@@ -70,6 +74,9 @@ impl Tried {
             let message = format!("must be a whole number from 1 to 30; {days} is not");
             return Err(Problem::field("days", message));
         }
+        let mut checks = Checks::default();
+        self.exempt_tool.iter().for_each(|tool| checks.line("exempt_tool", tool, 256));
+        checks.done()?;
         let as_set = KillSwitchIn {
             enabled: None,
             window_size: self.window.map(Some),
@@ -86,6 +93,11 @@ impl Tried {
         }
         if let Some(threshold) = self.threshold.and_then(ThresholdTenths::of) {
             tried.loops.threshold_tenths = threshold.get();
+        }
+        if let Some(tool) = self.exempt_tool.as_deref().map(Name::from)
+            && !tried.loops.exempt_tools.contains(&tool)
+        {
+            tried.loops.exempt_tools.push(tool);
         }
         tried
     }
@@ -114,7 +126,7 @@ pub(crate) async fn effect_of(app: &App, agent: Name, tried: Tried) -> Result<Ef
     let (asked, left) = (Arc::clone(app), Arc::clone(&gone.0));
     at_once(move || {
         let _permit = permit;
-        judge(&asked, &agent, tried, &left)
+        judge(&asked, &agent, &tried, &left)
     })
     .await
 }
@@ -129,7 +141,7 @@ impl Drop for Gone {
     }
 }
 
-fn judge(app: &App, agent: &str, tried: Tried, gone: &AtomicBool) -> Result<Effect, Problem> {
+fn judge(app: &App, agent: &str, tried: &Tried, gone: &AtomicBool) -> Result<Effect, Problem> {
     let found = row::find(app, agent)?;
     let policy = shown::policy(app, &found);
     let days = tried.days.map_or(DAYS, |Whole(days)| days);

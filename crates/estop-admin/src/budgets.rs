@@ -132,7 +132,7 @@ fn loaded(app: &App, name: &str) -> Result<AgentView, Problem> {
     if let Some(stored) = &found.stored {
         overrides::tell(app, stored, "estop")?;
     }
-    app.operator.agent(name).ok_or_else(|| Problem::not_found("agent", name))
+    app.operator.agent(name).ok_or_else(|| Problem::no_agent("agent", name))
 }
 
 fn renew_agent(app: &App, view: &AgentView, by: &str) -> Result<Option<BudgetOut>, Problem> {

@@ -2,6 +2,7 @@
 
 mod answered;
 mod change;
+pub(crate) mod mute;
 
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(incidents))
         .routes(routes!(incident, change::change_incident))
         .routes(routes!(delete_evidence))
+        .routes(routes!(mute::mute, mute::unmute))
         .routes(routes!(escalations))
         .routes(routes!(escalation, change::change_escalation))
 }
@@ -150,7 +152,7 @@ impl Filter {
         let before = read_time_cursor(self.before.as_deref())?;
         let limit = page_size(self.limit)?;
         Ok((
-            CaseFilter { agent: app.agent_named(self.agent), status: self.status.map(Into::into), before },
+            CaseFilter { agent: app.agent_filter(self.agent)?, status: self.status.map(Into::into), before },
             limit,
         ))
     }
@@ -159,10 +161,10 @@ impl Filter {
 /// Which case.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
-struct CasePath {
+pub(crate) struct CasePath {
     /// The case's id.
     #[param(value_type = String)]
-    id: Name,
+    pub(crate) id: Name,
 }
 
 impl InPath for CasePath {}
@@ -273,9 +275,9 @@ async fn incidents(
     Extension(caller): Extension<Caller>,
     QueryIn(filter): QueryIn<Filter>,
 ) -> Answer<IncidentsOut> {
-    let (query, limit) = filter.query(&app)?;
     let asked = Arc::clone(&app);
     app.work(move || {
+        let (query, limit) = filter.query(&asked)?;
         let Incidents { found, total, next, emergency } = Incidents::read(&asked, &query, limit)?;
         let shown = |incident: Incident| {
             let sentence = listed_headline(&asked, &incident, caller.role)?;
@@ -512,8 +514,12 @@ async fn escalation(
 #[utoipa::path(get, path = "/api/escalations", tag = "cases", params(Filter),
     responses((status = 200, body = EscalationsOut)))]
 async fn escalations(State(app): State<App>, QueryIn(filter): QueryIn<Filter>) -> Answer<EscalationsOut> {
-    let (query, limit) = filter.query(&app)?;
-    let found = app.store(move |store| store.escalations(&query, limit)).await?;
+    let asked = Arc::clone(&app);
+    let read = move || {
+        let (query, limit) = filter.query(&asked)?;
+        Ok((asked.store_here().escalations(&query, limit)?, limit))
+    };
+    let (found, limit) = app.work(read).await?;
     let next =
         found.last().filter(|_| found.len() == limit).map(|last| time_cursor(last.opened_at, &last.id));
     let escalations = found.into_iter().map(|escalation| EscalationOut::of(&app, escalation)).collect();

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
+use estop_core::guard::Guard;
 use estop_core::ids::Name;
-use estop_store::{EVENT_TYPES, EventFilter, EventKey, StoredEvent};
+use estop_store::{EVENT_TYPES, EventFilter, EventKey, Store, StoredEvent};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,6 +22,7 @@ use crate::input::{InPath, PathIn, QueryIn, page_size};
 use crate::output::{Answer, kept_json, moment};
 use crate::problem::Problem;
 use crate::state::App;
+use crate::time_range::{TimeRange, place_of};
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::default().routes(routes!(list)).routes(routes!(steps, delete_steps))
@@ -44,6 +46,13 @@ struct Filter {
     #[serde(rename = "type")]
     #[param(rename = "type", required = false, schema_with = event_type)]
     event_type: Option<Name>,
+    /// Of this guard, as `loop`: what it did, or would have done.
+    #[param(value_type = Option<String>)]
+    guard: Option<Name>,
+    /// Not older than this: a day or a minute in UTC, as `2026-11-19` or `2026-11-19T03:30`, or a moment (RFC 3339).
+    from: Option<String>,
+    /// Not later than this; a day and a minute are meant to their end.
+    to: Option<String>,
     /// The `next` of the page before, or a record's number.
     #[param(pattern = "^[0-9]{1,15}([.][0-9]{1,6})?$")]
     before: Option<String>,
@@ -99,19 +108,83 @@ async fn list(State(app): State<App>, QueryIn(filter): QueryIn<Filter>) -> Answe
         let known = EVENT_TYPES.join(", ");
         return Err(Problem::field("type", format!("`{unknown}` is no type of events; there are {known}")));
     }
-    let before = filter.before.as_deref().map(read_cursor).transpose()?;
-    let query = EventFilter { agent: app.agent_named(filter.agent), event_type: filter.event_type, before };
-    let events = app.store(move |store| store.events(&query, limit)).await?;
-    let next = events.last().filter(|_| events.len() == limit).map(|last| cursor(last.key));
-    Ok(Json(EventsOut { events: events.into_iter().map(Into::into).collect(), next }))
+    let mut search = Search {
+        event_type: filter.event_type,
+        guard: filter.guard.as_deref().map(guard_named).transpose()?,
+        range: TimeRange::read(&filter.from.unwrap_or_default(), &filter.to.unwrap_or_default())?,
+        cursor: filter.before.as_deref().map(|text| read_cursor("before", text)).transpose()?,
+        ..Search::default()
+    };
+    let asked = Arc::clone(&app);
+    let read = move || {
+        search.agent = asked.agent_filter(filter.agent)?;
+        search.read(asked.store_here(), limit)
+    };
+    let (events, next) = app.work(read).await?;
+    Ok(Json(EventsOut { events: events.into_iter().map(Into::into).collect(), next: next.map(cursor) }))
+}
+
+/// The guard a filter names.
+pub(crate) fn guard_named(name: &str) -> Result<Guard, Problem> {
+    let known = || Guard::ALL.into_iter().map(Guard::name).collect::<Vec<_>>().join(", ");
+    Guard::named(name)
+        .ok_or_else(|| Problem::field("guard", format!("must be the name of a guard: {}", known())))
+}
+
+/// Which events are looked for.
+#[derive(Default)]
+pub(crate) struct Search {
+    pub(crate) agent: Option<Name>,
+    pub(crate) event_type: Option<Name>,
+    pub(crate) guard: Option<Guard>,
+    pub(crate) range: TimeRange,
+    pub(crate) oldest_first: bool,
+    /// The last event of the page before.
+    pub(crate) cursor: Option<EventKey>,
+}
+
+impl Search {
+    /// At most so many, and the cursor of the next page.
+    pub(crate) fn read(
+        &self,
+        store: &dyn Store,
+        limit: usize,
+    ) -> Result<(Vec<StoredEvent>, Option<EventKey>), Problem> {
+        let (agent, event_type) = (self.agent.clone(), self.event_type.clone());
+        let of = EventFilter { agent, event_type, ..EventFilter::default() };
+        let place = |wall| {
+            let newest = |seq| {
+                let before = Some(EventKey { seq, nth: 0 });
+                let found = store.events(&EventFilter { before, ..of.clone() }, 1)?;
+                Ok(found.first().map(|found| (found.key.seq, found.event.wall)))
+            };
+            place_of(wall, store.last_seq()?, newest)
+        };
+        let mut before = self.range.to.map(place).transpose()?.map(|seq| EventKey { seq, nth: 0 });
+        let from = self.range.from.map(|from| place(from.saturating_sub(1))).transpose()?;
+        let mut after = from.and_then(|seq| seq.checked_sub(1)).map(|seq| EventKey { seq, nth: u32::MAX });
+        if let Some(cursor) = self.cursor {
+            if self.oldest_first {
+                after = after.max(Some(cursor));
+            } else {
+                before = Some(before.map_or(cursor, |before| before.min(cursor)));
+            }
+        }
+        let filter =
+            EventFilter { guard: self.guard, before, after, oldest_first: self.oldest_first, ..of.clone() };
+        let mut events = store.events(&filter, limit)?;
+        let next = events.last().filter(|_| events.len() == limit).map(|last| last.key);
+        events.retain(|found| self.range.has(found.event.wall));
+        Ok((events, next))
+    }
 }
 
 /// Which event.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
-struct EventPath {
+pub(crate) struct EventPath {
     /// Its record in the journal.
-    seq: u64,
+    pub(crate) seq: u64,
 }
 
 impl InPath for EventPath {}
@@ -176,10 +249,11 @@ pub(crate) fn cursor(key: EventKey) -> String {
     format!("{}.{}", key.seq, key.nth)
 }
 
-pub(crate) fn read_cursor(text: &str) -> Result<EventKey, Problem> {
+/// Reads a cursor that came under this name.
+pub(crate) fn read_cursor(field: &str, text: &str) -> Result<EventKey, Problem> {
     let (seq, nth) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| text.len() <= 15 && text.bytes().all(|b| b.is_ascii_digit());
     let read = || Some(EventKey { seq: seq.parse().ok()?, nth: nth.parse().ok()? });
     let key = if digits(seq) && digits(nth) { read() } else { None };
-    key.ok_or_else(|| Problem::field("before", "must be the `next` of the page before, or a record's number"))
+    key.ok_or_else(|| Problem::field(field, "must be the `next` of the page before, or a record's number"))
 }

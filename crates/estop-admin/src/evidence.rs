@@ -11,7 +11,7 @@ use estop_core::ids::Name;
 use estop_core::money::NanoUsd;
 use estop_core::operator::{Excerpt, InFlightStep, IncidentSteps, KeptStep, StepEnd, ToolUse};
 use estop_core::policy::EvidenceMode;
-use estop_core::printable::{escaped, escaped_within};
+use estop_core::printable::{escaped, escaped_within, named};
 use estop_core::system::{SYSTEM, SystemState};
 use estop_store::{CaseStatus, EventFilter, EventKey, Evidence, Incident, Store, TokenRole};
 use serde::Serialize;
@@ -24,7 +24,7 @@ use crate::problem::Problem;
 use crate::state::App;
 
 /// How the setting that would have spared a stop is introduced.
-const SETTING: &str = "If this is its work";
+pub(crate) const SETTING: &str = "If this is its work";
 /// Characters of arguments and results in the sentence.
 const IN_SENTENCE: usize = 60;
 /// A shorter stretch is none that a person would call waste.
@@ -134,6 +134,8 @@ pub(crate) struct WatchedEvent {
     pub(crate) event_type: Name,
     /// Which guard would have stopped the agent; `None` = it was told that it repeats itself.
     pub(crate) guard: Option<String>,
+    /// The tool that was called last.
+    pub(crate) tool: Option<Name>,
 }
 
 impl WatchedEvent {
@@ -149,8 +151,11 @@ impl WatchedEvent {
         let found = store.events(&filter, EVENTS_OF_A_RECORD)?.into_iter().find_map(|found| {
             let is_it = found.key.seq == seq && WatchedEvent::is_type(&found.event.event_type);
             let agent = found.event.agent.filter(|_| is_it)?;
-            let guard = kept_json(&found.event.detail)["guard"].as_str().map(escaped);
-            Some(WatchedEvent { seq, agent, at: found.event.wall, event_type: found.event.event_type, guard })
+            let detail = kept_json(&found.event.detail);
+            let guard = detail["guard"].as_str().map(escaped);
+            let tool = detail["tool"].as_str().map(Name::from);
+            let event_type = found.event.event_type;
+            Some(WatchedEvent { seq, agent, at: found.event.wall, event_type, guard, tool })
         });
         found.ok_or_else(|| Problem::not_found("event with steps", &seq.to_string()))
     }
@@ -395,7 +400,7 @@ fn sentence(incident: &Incident, proof: &Value, kept: &IncidentSteps) -> String 
     let result =
         result.map(|result| format!(", the latest result was “{}”", escaped_within(result, IN_SENTENCE)));
     let (args, result) = (args.unwrap_or_default(), result.unwrap_or_default());
-    format!("{agent} called {}{args}{times}{result}.", escaped(tool))
+    format!("{agent} called {}{args}{times}{result}.", named(tool))
 }
 
 /// The requests to models that the pressed button found in progress; nothing if it left them alone.
@@ -524,8 +529,8 @@ impl ToolUseOut {
         match (&*self.tool, self.failed) {
             ("", false) => ("it had answered".to_owned(), "and was told".to_owned()),
             ("", true) => ("it had answered".to_owned(), "and was told of a failure".to_owned()),
-            (tool, false) => (tool.to_owned(), format!("{tool} returned")),
-            (tool, true) => (tool.to_owned(), format!("{tool} failed with")),
+            (tool, false) => (named(tool), format!("{} returned", named(tool))),
+            (tool, true) => (named(tool), format!("{} failed with", named(tool))),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use estop_core::system::SystemState;
+use estop_core::system::{Channel, Channels, SystemState};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -30,10 +30,22 @@ async fn lives() -> Json<HealthOut> {
     Json(HealthOut { status: "ok" })
 }
 
+/// It serves agents.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Readiness)]
+struct ReadyOut {
+    /// `ok`.
+    status: &'static str,
+    /// Channels that are shut, by a person, a trigger or the configuration: `llm`, `tools`, `messaging`. The others serve.
+    shut: Vec<&'static str>,
+}
+
 /// It serves agents: it is RUNNING, was not told to end, can write its journal, none of its parts is stuck, and its store
-/// answers. In SHUTDOWN and SAFE_MODE it answers 503 and names the state; `/healthz` goes on answering 200.
-#[utoipa::path(get, path = "/readyz", tag = "health", responses((status = 200, body = HealthOut)))]
-async fn ready(State(app): State<App>) -> Answer<HealthOut> {
+/// answers. In SHUTDOWN and SAFE_MODE it answers 503 and names the state; so it does when every channel is shut, one
+/// by one. One shut channel is no reason to send the traffic of the others elsewhere: `shut` names it. `/healthz` goes on
+/// answering 200.
+#[utoipa::path(get, path = "/readyz", tag = "health", responses((status = 200, body = ReadyOut)))]
+async fn ready(State(app): State<App>) -> Answer<ReadyOut> {
     // What is broken is said first: a button may be pressed because of it.
     if let Some(trouble) = app.operator.journal_failure() {
         return Err(Problem::new(Kind::Unavailable, trouble.text()));
@@ -46,7 +58,11 @@ async fn ready(State(app): State<App>) -> Answer<HealthOut> {
                       until it is started again.";
         return Err(Problem::new(Kind::Unavailable, detail));
     }
-    let not_ready = match app.operator.gate().state {
+    let gate = app.operator.gate();
+    let not_ready = match gate.state {
+        SystemState::Running if gate.shut == Channels::ALL => {
+            Some("running, and every channel is shut: every request is refused.")
+        }
         SystemState::Running => None,
         SystemState::Starting => Some("starting: nothing passes yet."),
         SystemState::Shutdown => Some("shutdown: the emergency stop is pressed, every request is refused."),
@@ -58,5 +74,7 @@ async fn ready(State(app): State<App>) -> Answer<HealthOut> {
     app.store(|store| store.last_seq()).await.map_err(|_| {
         Problem::new(Kind::Unavailable, "The store does not answer. Traffic is judged all the same.")
     })?;
-    Ok(Json(HealthOut { status: "ok" }))
+    let all = [(Channel::Llm, "llm"), (Channel::Tools, "tools"), (Channel::Messaging, "messaging")];
+    let shut = all.into_iter().filter(|(channel, _)| gate.shut.contains(*channel)).map(|(_, name)| name);
+    Ok(Json(ReadyOut { status: "ok", shut: shut.collect() }))
 }

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::extract::path::ErrorKind;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use estop_core::operator::Operator;
 use http::header::{CONTENT_TYPE, IF_MATCH};
@@ -156,9 +158,16 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryIn<T> {
             let text = error.body_text();
             let message = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
             let (field, message) = message.split_once(": ").unwrap_or(("", message));
-            misread(field, message)
+            misread(field, if is_about_digits(message) { "must be a whole number" } else { message })
         })
     }
+}
+
+/// What the standard library says of text that is no number.
+fn is_about_digits(message: &str) -> bool {
+    ["invalid digit", "parse integer from", "number too large", "number too small"]
+        .iter()
+        .any(|start| message.contains(start))
 }
 
 /// What a path names.
@@ -176,13 +185,33 @@ impl<T: InPath> FromRequestParts<App> for PathIn<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let read = Path::<T>::from_request_parts(parts, app).await;
-        let Ok(Path(mut value)) = read else {
-            return Err(Problem::new(Kind::NotFound, "The path names nothing that is here."));
+        let mut value = match Path::<T>::from_request_parts(parts, app).await {
+            Ok(Path(value)) => value,
+            Err(PathRejection::FailedToDeserializePathParams(error)) => return Err(not_there(error.kind())),
+            Err(_) => return Err(names_nothing()),
         };
         value.make_canonical(&*app.operator);
         Ok(PathIn(value))
     }
+}
+
+fn names_nothing() -> Problem {
+    Problem::new(Kind::NotFound, "The path names nothing that is here.")
+}
+
+/// Which part of the path names nothing.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the others are mistakes of ours, and of a foreign crate's list"
+)]
+fn not_there(kind: &ErrorKind) -> Problem {
+    let (field, message) = match kind {
+        ErrorKind::ParseErrorAtKey { key, .. } => (key, "must be a whole number"),
+        ErrorKind::InvalidUtf8InPathParam { key } => (key, "must be UTF-8"),
+        ErrorKind::DeserializeError { key, .. } => (key, "names nothing"),
+        _ => return names_nothing(),
+    };
+    names_nothing().about(field, message)
 }
 
 /// `If-Match`: which version the caller saw.

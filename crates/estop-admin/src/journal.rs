@@ -9,6 +9,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use estop_core::ids::Name;
 use estop_journal::{Checker, JournalError, lines_of, records};
 use estop_store::{Store, StoreError};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
@@ -86,18 +87,24 @@ async fn export(State(app): State<App>, QueryIn(range): QueryIn<Range>) -> Resul
     let (from, to) = range.check()?;
     let is_whole = range.from.is_none() && range.to.is_none();
     let permit = one_of_few(&app)?;
-    let operator = Arc::clone(&app.operator);
+    let asked = Arc::clone(&app);
+    let only = range.agent.as_deref().map(Name::from);
     // What happened until now is part of it.
-    app.work(move || Ok(operator.checkpoint())).await?;
+    let begin = move || {
+        let only = asked.agent_filter(only)?;
+        asked.operator.checkpoint();
+        Ok(only)
+    };
+    let only = app.work(begin).await?;
     let (sender, receiver) = mpsc::channel(BLOCKS_AHEAD);
     let store = app.store_handle();
     tokio::task::spawn_blocking(move || {
         let _permit = permit;
         let mut send = |lines: &[u8]| sender.blocking_send(Ok(Bytes::copy_from_slice(lines))).is_ok();
-        let sent = match range.agent {
+        let sent = match only {
             Some(agent) if is_whole => store.export_agent(&agent, &mut send),
             Some(agent) => store.blocks(from, to, &mut |lines| {
-                let its = records(lines).filter(|(_, head)| head.agent == agent);
+                let its = records(lines).filter(|(_, head)| *head.agent == *agent);
                 let its = its.flat_map(|(line, _)| [line, b"\n"]).collect::<Vec<_>>().concat();
                 its.is_empty() || send(&its)
             }),

@@ -20,6 +20,7 @@ mod problem;
 mod recent_activity;
 mod state;
 mod supervisor_connections;
+mod time_range;
 mod untrusted;
 
 // The routes, the most urgent first.

@@ -143,7 +143,11 @@ fn problems_of(operation: &Value, path: &str, method: &str, needs: Needs) -> Vec
     if needs != Needs::Anyone || is_login {
         kinds.extend([Kind::Unauthenticated, Kind::Forbidden, Kind::TooManyAttempts]);
     }
-    if path.contains('{') || path.starts_with("/api/runs") || path == "/api/budgets/renew" {
+    if path.contains('{')
+        || has_parameter(operation, "agent")
+        || path.starts_with("/api/runs")
+        || path == "/api/budgets/renew"
+    {
         kinds.push(Kind::NotFound);
     }
     if has_body {

@@ -26,7 +26,6 @@ mod rules;
 mod settings;
 mod shown;
 mod spend;
-mod time_range;
 
 pub(crate) use problem_page::for_browsers;
 use std::sync::Arc;

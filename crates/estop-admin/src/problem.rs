@@ -156,6 +156,13 @@ impl Problem {
         Problem::invalid(vec![FieldError { field: field.into(), message: message.into() }])
     }
 
+    /// The same with the field that is to blame.
+    pub(crate) fn about(mut self, field: &str, message: &str) -> Problem {
+        self.detail = format!("{} {field} {message}.", self.detail);
+        self.errors.push(FieldError { field: field.to_owned(), message: message.to_owned() });
+        self
+    }
+
     /// The same with a field called as its sender calls it.
     pub(crate) fn renamed(self, field: &str, sent: &str) -> Problem {
         let errors = self.errors.into_iter().map(|error| match error {
@@ -167,6 +174,14 @@ impl Problem {
 
     pub(crate) fn not_found(what: &str, id: &str) -> Problem {
         Problem::new(Kind::NotFound, format!("There is no {what} `{}`.", shortened(id)))
+    }
+
+    /// A parameter names an agent that is not known.
+    pub(crate) fn no_agent(field: &str, name: &str) -> Problem {
+        let mut problem = Problem::not_found("agent", name);
+        let message = format!("no agent `{}`", shortened(name));
+        problem.errors.push(FieldError { field: field.to_owned(), message });
+        problem
     }
 
     /// Which methods a path has.

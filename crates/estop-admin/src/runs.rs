@@ -80,7 +80,7 @@ async fn list(State(app): State<App>, QueryIn(filter): QueryIn<Filter>) -> Answe
     let asked = Arc::clone(&app);
     let state = filter.state.map(RunState::from);
     app.work(move || {
-        let agent = asked.agent_named(filter.agent);
+        let agent = asked.agent_filter(filter.agent)?;
         let mut live = live_runs(&asked, agent.as_deref());
         let first_page = before.is_none();
         let query = RunFilter { agent, state: state.map(|state| state.name().into()), before };
@@ -215,7 +215,7 @@ async fn start(
     let work = move || {
         // Whoever is not known yet begins with its run, as with its first request; who was deleted does not come back so.
         if asked.store_here().agent(&new.agent)?.is_some_and(|agent| agent.deleted) {
-            return Err(Problem::not_found("agent", &new.agent));
+            return Err(Problem::no_agent("agent", &new.agent));
         }
         let agent = own::awake(&asked, &new.agent)?;
         own::may_say(&new, &agent, &caller)?;

@@ -179,8 +179,12 @@ async fn spend(State(app): State<App>, QueryIn(query): QueryIn<Query>) -> Answer
         query.from.as_deref().map_or(Ok(to_day.saturating_sub(DAYS_SHOWN)), |text| day_of("from", text))?;
     let by = query.by.map_or(SpendBy::Day, Into::into);
     let limit = page_size(query.limit)?;
-    let asked = SpendQuery { by, from_day, to_day, agent: app.agent_named(query.agent), limit };
-    let sums = app.store(move |store| store.spend(&asked)).await?;
+    let asked = Arc::clone(&app);
+    let read = move || {
+        let agent = asked.agent_filter(query.agent)?;
+        Ok(asked.store_here().spend(&SpendQuery { by, from_day, to_day, agent, limit })?)
+    };
+    let sums = app.work(read).await?;
     let shown = |day: i32| date_of(day).map(|date| date.to_string()).unwrap_or_default();
     let spend = sums.into_iter().map(|group| SumOut::of(by, group)).collect();
     let fleet = app.operator.fleet().into();

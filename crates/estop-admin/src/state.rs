@@ -7,6 +7,7 @@ use estop_core::ids::Name;
 use estop_core::operator::{AgentKeyHash, Operator};
 use estop_core::policy_file::PolicyFile;
 use estop_core::printed_command::Commands;
+use estop_core::system::SYSTEM;
 use estop_store::{Store, StoreError};
 use tokio::sync::Semaphore;
 
@@ -174,6 +175,17 @@ impl Shared {
     /// The agent a filter names, as its name is kept: names that differ in case alone are one agent's.
     pub(crate) fn agent_named(&self, name: Option<Name>) -> Option<Name> {
         name.map(|name| self.operator.canonical(&name))
+    }
+
+    /// The same for a filter, which must not answer nothing where its name was mistyped. Deleted agents are known. May wait for
+    /// the store.
+    pub(crate) fn agent_filter(&self, name: Option<Name>) -> Result<Option<Name>, Problem> {
+        let Some(name) = self.agent_named(name) else { return Ok(None) };
+        let is_known = &*name == SYSTEM || self.operator.agent(&name).is_some();
+        if is_known || self.store_here().agent(&name)?.is_some() {
+            return Ok(Some(name));
+        }
+        Err(Problem::no_agent("agent", &name))
     }
 
     /// For code that may block.

@@ -1,5 +1,6 @@
 //! From when to when a list is shown, and how its place in the journal is found: by halves, since records come in order of time.
 
+use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 
@@ -7,26 +8,31 @@ use crate::problem::Problem;
 
 /// From when to when, both included; in UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct TimeRange {
+pub(crate) struct TimeRange {
     /// Nothing older, in milliseconds since 1970.
-    pub(super) from: Option<i64>,
+    pub(crate) from: Option<i64>,
     /// Nothing later.
-    pub(super) to: Option<i64>,
+    pub(crate) to: Option<i64>,
 }
 
 impl TimeRange {
-    /// As a browser's fields write it, or by days.
-    pub(super) fn read(from: &str, to: &str) -> Result<TimeRange, Problem> {
+    /// As a browser's fields write it, by days, or as moments (RFC 3339).
+    pub(crate) fn read(from: &str, to: &str) -> Result<TimeRange, Problem> {
         Ok(TimeRange { from: read("from", from, false)?, to: read("to", to, true)? })
     }
 
+    /// Whether it is in this.
+    pub(crate) fn has(&self, wall: i64) -> bool {
+        !self.is_past(wall) && !self.is_ahead(wall)
+    }
+
     /// Whether it is older than all of this.
-    pub(super) fn is_past(&self, wall: i64) -> bool {
+    pub(crate) fn is_past(&self, wall: i64) -> bool {
         self.from.is_some_and(|from| wall < from)
     }
 
     /// Whether it is later than all of this.
-    pub(super) fn is_ahead(&self, wall: i64) -> bool {
+    pub(crate) fn is_ahead(&self, wall: i64) -> bool {
         self.to.is_some_and(|to| wall > to)
     }
 }
@@ -35,6 +41,9 @@ fn read(field: &'static str, text: &str, is_end: bool) -> Result<Option<i64>, Pr
     let text = text.trim();
     if text.is_empty() {
         return Ok(None);
+    }
+    if let Ok(moment) = text.parse::<Timestamp>() {
+        return Ok(Some(moment.as_millisecond()));
     }
     let wrong = || Problem::field(field, "must be a day or a minute in UTC: 2026-11-19 or 2026-11-19T03:30");
     let at = match (text.len(), is_end) {
@@ -51,7 +60,7 @@ fn read(field: &'static str, text: &str, is_end: bool) -> Result<Option<i64>, Pr
 /// A number such that no record before it is later than `to`, and those that are have this one or a higher. `newest_before` gives
 /// number and time of the newest record before a number. It is asked some fifty times, however long the journal is. Where the
 /// clock was set back meanwhile, records of that stretch may be left out.
-pub(super) fn place_of(
+pub(crate) fn place_of(
     to: i64,
     last: u64,
     mut newest_before: impl FnMut(u64) -> Result<Option<(u64, i64)>, Problem>,
@@ -80,6 +89,10 @@ mod tests {
         let both = |from, to| Some(TimeRange { from: Some(from), to: Some(to) });
         assert_eq!(range("1970-01-02", "1970-01-02"), both(DAY, 2 * DAY - 1));
         assert_eq!(range("1970-01-02T00:01", "1970-01-02T00:01"), both(DAY + 60_000, DAY + 119_999));
+        assert_eq!(
+            range("1970-01-02T00:01:02.5Z", "1970-01-02T02:00+01:00"),
+            both(DAY + 62_500, DAY + 3_600_000)
+        );
         assert_eq!(range("", " "), Some(TimeRange::default()));
         for wrong in ["yesterday", "1970-13-01", "1970-01-02T25:00", "1970-01-02T00:01Z'--", "-"] {
             assert_eq!(range(wrong, ""), None, "{wrong}");

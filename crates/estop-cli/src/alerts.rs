@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::Exit;
 use super::minutes::minutes;
 use super::table::{cell, each, list, moment};
-use crate::client::{Daemon, DaemonArgs, Listing, path, with_query};
+use crate::client::{Daemon, DaemonArgs, Listing, list_limit, path, with_query};
 
 const LOG: &str = "/api/alerts/deliveries";
 /// A try takes ten seconds at most, unless a channel says otherwise.
@@ -72,7 +72,7 @@ struct LogArgs {
     #[arg(long, value_name = "NAME")]
     channel: Option<String>,
     /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", value_parser = list_limit, default_value_t = 50)]
     limit: usize,
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::table::{cell, each, list, moment};
 use super::{Exit, evidence};
-use crate::client::{Daemon, DaemonArgs, Listing, path};
+use crate::client::{Daemon, DaemonArgs, Listing, list_limit, path};
 use crate::confirm::confirmed;
 
 /// Of a summary, in a table.
@@ -47,6 +47,12 @@ enum IncidentsCommand {
         #[arg(long)]
         yes: bool,
     },
+    /// Have calls of its tool not count as repetition from here on: that is the agent's work
+    ///
+    /// For an incident of the loop guard, or AGENT-RECORD of an event that was only watched. The agent stays as it is.
+    Mute(IdArgs),
+    /// Have calls of its tool count as repetition again
+    Unmute(IdArgs),
     /// Say that you are looking at it; the agent stays as it is
     Ack(CaseArgs),
     /// Say that it is done; the agent stays as it is
@@ -109,7 +115,7 @@ struct Filter {
     #[arg(long, value_parser = PossibleValuesParser::new(["open", "acknowledged", "resolved", "unresolved"]))]
     status: Option<String>,
     /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", value_parser = list_limit, default_value_t = 50)]
     limit: usize,
 }
 
@@ -139,6 +145,8 @@ pub fn incidents(args: &IncidentsArgs) -> anyhow::Result<Exit> {
             return Ok(Exit::Fine);
         }
         IncidentsCommand::DeleteEvidence { id, yes } => return delete_evidence(&daemon, id, *yes),
+        IncidentsCommand::Mute(IdArgs { id }) => return mute(&daemon, Method::POST, id),
+        IncidentsCommand::Unmute(IdArgs { id }) => return mute(&daemon, Method::DELETE, id),
         IncidentsCommand::Ack(case) => return change(&daemon, "incidents", case, "acknowledged"),
         IncidentsCommand::Resolve(case) => return change(&daemon, "incidents", case, "resolved"),
         IncidentsCommand::Reopen(case) => return change(&daemon, "incidents", case, "open"),
@@ -241,6 +249,16 @@ pub fn escalations(args: &EscalationsArgs) -> anyhow::Result<Exit> {
             Some(next) => format!("{table}\n\n{next}"),
             None => table,
         }
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// Mutes the pattern of an incident, or ends that.
+fn mute(daemon: &Daemon, method: Method, id: &str) -> anyhow::Result<Exit> {
+    let muted = daemon.send(method, path(&["incidents", id, "mute"]), None)?;
+    daemon.say(&muted, |muted| {
+        let text = muted["text"].as_str().map(escaped).unwrap_or_default();
+        if muted["changed"] == false { format!("Nothing was changed. {text}") } else { text }
     })?;
     Ok(Exit::Fine)
 }

@@ -33,7 +33,7 @@ use tokio::runtime::Runtime;
 
 pub(crate) use admin_token::AdminTokenArg;
 pub(crate) use caller::{Caller, CallerOptions, variable};
-pub(crate) use daemon::{Daemon, DaemonArgs, Listing, Whereabouts};
+pub(crate) use daemon::{Daemon, DaemonArgs, Listing, Whereabouts, list_limit};
 pub use endpoint::BadTarget;
 pub(crate) use endpoint::Endpoint;
 pub use error::ClientError;

@@ -6,7 +6,7 @@ use http::Method;
 
 use super::Exit;
 use super::table::{cell, dollars, list as table_of, moment};
-use crate::client::{Daemon, DaemonArgs, Listing, path};
+use crate::client::{Daemon, DaemonArgs, Listing, list_limit, path};
 
 /// Look at runs, and let one go on that reached a limit
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,7 @@ enum Command {
         #[arg(long, value_name = "NAME")]
         agent: Option<String>,
         /// At most so many
-        #[arg(long, value_name = "N", default_value_t = 50)]
+        #[arg(long, value_name = "N", value_parser = list_limit, default_value_t = 50)]
         limit: usize,
     },
     /// Give a run that reached a limit another full allowance, and resolve its escalation

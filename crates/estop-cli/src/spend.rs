@@ -1,6 +1,7 @@
 //! `estop spend`: what was spent, and on what.
 
 use clap::builder::PossibleValuesParser;
+use clap::value_parser;
 use serde_json::Value;
 
 use super::Exit;
@@ -24,7 +25,7 @@ pub struct Args {
     #[arg(long, value_name = "DAY")]
     to: Option<String>,
     /// At most so many sums, up to 500
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u64).range(1..=500))]
     limit: u64,
     #[command(flatten)]
     daemon: DaemonArgs,

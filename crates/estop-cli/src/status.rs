@@ -8,7 +8,10 @@ use super::emergency_text::{proof_test, state_of};
 use super::table::{cell, dollars, each, moment, properties};
 use crate::client::{DaemonArgs, path};
 
-/// Show how the system stands; exit code 1 if it is not running, or nothing passes
+const CHANNELS: [(&str, &str); 3] =
+    [("llm", "llmEnabled"), ("messaging", "messagingEnabled"), ("tools", "toolsEnabled")];
+
+/// Show how the system stands; exit code 1 if it is not running, or nothing passes on a channel
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -29,6 +32,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     let passes = status["state"] == "running"
         && status["journalProblem"].is_null()
         && status["ending"] != true
+        && CHANNELS.iter().all(|(_, key)| status[*key] == true)
         && !is_stuck;
     Ok(if passes { Exit::Fine } else { Exit::No })
 }
@@ -117,13 +121,12 @@ fn text(status: &Value) -> String {
     let why: Vec<String> = known.map(|(key, word)| format!("{word}{}", moment(&status[key]))).collect();
     let separator = if why.is_empty() { "" } else { ": " };
     let state = format!("{}{separator}{}", state_of(status), why.join(", "));
-    let channels = [("llm", "llmEnabled"), ("messaging", "messagingEnabled"), ("tools", "toolsEnabled")];
     let open =
         |(name, key): (&str, &str)| format!("{name} {}", if status[key] == true { "open" } else { "shut" });
     let budgets = budgets(status).map(|text| ("budgets", text));
     let shown = [
         ("state", state),
-        ("channels", channels.map(open).join(", ")),
+        ("channels", CHANNELS.map(open).join(", ")),
         ("agents", agents(&status["agents"])),
         ("loops", loops(status)),
         ("in progress", cell(&status["in_flight"])),

@@ -107,6 +107,7 @@ pub struct Metrics {
     gate: Family<StateLabel, Gauge>,
     channels: Family<ChannelLabel, Gauge>,
     epoch: Gauge,
+    ending: Gauge,
     in_progress: Family<KindLabel, Gauge>,
     agents: Family<StateLabel, Gauge>,
     stuck: Family<PartLabel, Gauge<i64, AtomicI64>>,
@@ -201,6 +202,12 @@ impl Metrics {
         registry.register("channel_open", "0 if nothing passes on this channel", channels.clone());
         let epoch = Gauge::default();
         registry.register("gate_epoch", "Grows with each kill, unlock and clear", epoch.clone());
+        let ending = Gauge::default();
+        registry.register(
+            "ending",
+            "1 once estop was told to end: no new connection is taken",
+            ending.clone(),
+        );
         let in_progress = Family::default();
         registry.register("in_progress", "Model calls, tools and messages in progress", in_progress.clone());
         let agents = Family::default();
@@ -235,6 +242,7 @@ impl Metrics {
             gate,
             channels,
             epoch,
+            ending,
             in_progress,
             agents,
             stuck,
@@ -334,6 +342,7 @@ impl Metrics {
             self.channels.get_or_create(&ChannelLabel { channel: name }).set(gate.lets_pass(channel).into());
         }
         self.epoch.set(gate.epoch.try_into().unwrap_or(i64::MAX));
+        self.ending.set(operator.is_ending().into());
         let work = operator.under_way();
         for (kind, count) in
             [("model_call", work.model_calls), ("tool", work.tools), ("message", work.messages)]

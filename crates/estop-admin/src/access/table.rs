@@ -91,6 +91,7 @@ pub(crate) const ROUTES: &[(&str, &[(&str, Needs)])] = &[
     ("/api/incidents", &[("GET", VIEWER)]),
     ("/api/incidents/{id}", &[("GET", VIEWER), ("PATCH", OPERATOR)]),
     ("/api/incidents/{id}/evidence", &[("DELETE", ADMIN)]),
+    ("/api/incidents/{id}/mute", &[("POST", ADMIN), ("DELETE", ADMIN)]),
     ("/api/escalations", &[("GET", VIEWER)]),
     ("/api/escalations/{id}", &[("GET", VIEWER), ("PATCH", OPERATOR)]),
     ("/api/alerts/channels", &[("GET", VIEWER)]),

@@ -1,6 +1,8 @@
 //! What a backtest found, for machines and in a sentence for people.
 
+use estop_core::ids::Name;
 use estop_core::policy::LoopPolicy;
+use estop_core::printable::named;
 use estop_journal::{LoopOutcome, LoopStop};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -66,11 +68,21 @@ impl Effect {
 
     /// The window is named where the two differ in it.
     fn named(&self, side: &Side) -> String {
+        if let Some(tool) = self.exempt_now() {
+            let is_tried = side.policy.exempt_tools.len() > self.today.policy.exempt_tools.len();
+            return if is_tried { format!("{} muted", named(tool)) } else { "rules".to_owned() };
+        }
         let threshold = threshold(&side.policy);
         if self.tried.policy.window_size == self.today.policy.window_size {
             return threshold;
         }
         format!("window {} and {threshold}", side.policy.window_size)
+    }
+
+    /// The tool that is exempt in what is tried alone.
+    fn exempt_now(&self) -> Option<&Name> {
+        let (tried, today) = (&self.tried.policy.exempt_tools, &self.today.policy.exempt_tools);
+        tried.last().filter(|_| tried.len() > today.len())
     }
 
     fn period(&self) -> String {

@@ -3,7 +3,7 @@
 
 use askama::Template;
 use axum::Extension;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use estop_core::agent::standing::{DeactivatedBy, Standing};
 use estop_core::agent::status::{AgentStatus, StatusKind};
 use estop_core::guard::Guard;
@@ -23,9 +23,11 @@ use super::rules::Rules;
 use super::shown::{AgentRow, Badge, BudgetAhead, Meter, budgets, is_over, limits, run_badge, spent, when};
 use super::{Page, made};
 use crate::access::Caller;
+use crate::agents::AgentPath;
 use crate::agents::overrides;
 use crate::agents::row::{self, Found};
 use crate::agents::shown::preset_name;
+use crate::input::{PathIn, QueryIn};
 use crate::keys::good_keys;
 use crate::output::{kept_json, moment};
 use crate::problem::Problem;
@@ -103,11 +105,11 @@ struct RunRow {
 pub(super) async fn page(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Path(name): Path<String>,
-    Query(asked): Query<effect::PageQuery>,
+    PathIn(path): PathIn<AgentPath>,
+    QueryIn(asked): QueryIn<effect::PageQuery>,
 ) -> Page {
-    let effect = effect::shown(&app, &name, &asked).await;
-    made(app, move |app| agent(app, &caller, &name, asked, effect)).await
+    let effect = effect::shown(&app, &path.id, &asked).await;
+    made(app, move |app| agent(app, &caller, &path.id, asked, effect)).await
 }
 
 fn agent(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use axum::Extension;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use estop_core::ids::Name;
 use estop_store::{DeliveryFilter, LoggedDelivery};
 use serde::Deserialize;
@@ -17,6 +17,7 @@ use crate::access::Caller;
 use crate::alerts::rules::{Origin, RuleView, every};
 use crate::alerts::{read_cursor, text, type_names, waiting};
 use crate::alerts_api::{ChannelView, MuteView};
+use crate::input::QueryIn;
 use crate::input::etag;
 use crate::output::{kept_json, moment};
 use crate::problem::Problem;
@@ -115,7 +116,7 @@ struct LogRow {
 pub(super) async fn page(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Query(asked): Query<PageQuery>,
+    QueryIn(asked): QueryIn<PageQuery>,
 ) -> Page {
     made(app, move |app| alerts(app, &caller, &asked)).await
 }

@@ -1,9 +1,11 @@
 //! What pages are dressed in, compiled into the binary.
 
-use axum::extract::Path;
 use axum::response::IntoResponse;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 
+use serde::Deserialize;
+
+use crate::input::{InPath, PathIn};
 use crate::problem::Problem;
 
 /// Name, type, content.
@@ -14,7 +16,15 @@ const ASSETS: [(&str, &str, &str); 4] = [
     ("icon.svg", "image/svg+xml", include_str!("../../assets/icon.svg")),
 ];
 
-pub(super) async fn one(Path(name): Path<String>) -> Result<impl IntoResponse, Problem> {
+/// Which asset.
+#[derive(Deserialize)]
+pub(super) struct AssetPath {
+    name: String,
+}
+
+impl InPath for AssetPath {}
+
+pub(super) async fn one(PathIn(AssetPath { name }): PathIn<AssetPath>) -> Result<impl IntoResponse, Problem> {
     let found = ASSETS.iter().find(|(known, ..)| *known == name);
     let (_, kind, text) = found.ok_or_else(|| Problem::not_found("asset", &name))?;
     // They change with the binary: asked for anew at each page, a few kilobytes from this machine.

@@ -22,6 +22,9 @@ pub(super) struct PageQuery {
     pub(super) window_size: String,
     #[serde(default)]
     pub(super) threshold: String,
+    /// A tool that would be muted.
+    #[serde(default)]
+    pub(super) tool: String,
 }
 
 /// As people see it.
@@ -42,7 +45,7 @@ pub(super) struct StopRow {
 
 /// `None` if nobody asked. What cannot be told is said in the same place.
 pub(super) async fn shown(app: &App, agent: &str, asked: &PageQuery) -> Option<Shown> {
-    if asked.window_size.is_empty() && asked.threshold.is_empty() {
+    if [&asked.window_size, &asked.threshold, &asked.tool].into_iter().all(String::is_empty) {
         return None;
     }
     let found = match asked.read() {
@@ -65,6 +68,7 @@ impl PageQuery {
         Ok(Tried {
             window: number("Window", &self.window_size)?.map(Whole),
             threshold: number("Threshold", &self.threshold)?,
+            exempt_tool: Some(self.tool.clone()).filter(|tool| !tool.is_empty()),
             days: None,
         })
     }

@@ -1,6 +1,6 @@
 //! An event as lists of pages show it.
 
-use estop_store::StoredEvent;
+use estop_store::{Store, StoreError, StoredEvent};
 
 use super::shown::{sentence, when};
 use crate::evidence::WatchedEvent;
@@ -29,5 +29,14 @@ impl EventRow {
             text: sentence(&kept_json(&event.detail)),
             seq: key.seq,
         }
+    }
+
+    /// Whether steps are kept of it is looked up.
+    pub(super) fn with_steps(mut self, store: &dyn Store) -> Result<EventRow, StoreError> {
+        if self.has_steps {
+            let id = format!("{}-{}", self.agent.as_deref().unwrap_or_default(), self.seq);
+            self.has_steps = store.evidence(&id)?.is_some_and(|kept| kept.steps.is_some());
+        }
+        Ok(self)
     }
 }

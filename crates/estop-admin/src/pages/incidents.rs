@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::Extension;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use estop_core::agent::standing::Standing;
 use estop_core::policy::Policy;
 use estop_core::system::SYSTEM;
@@ -24,8 +24,11 @@ use super::shown::{Badge, grouped, when};
 use super::{Page, made};
 use crate::access::Caller;
 use crate::background::{JobOut, of_incident};
-use crate::cases::{Incidents, find_incident, listed_headline};
+use crate::cases::mute::Pattern;
+use crate::cases::{CasePath, Incidents, find_incident, listed_headline};
+use crate::events::EventPath;
 use crate::evidence::{Story, WatchedEvent};
+use crate::input::{PathIn, QueryIn};
 use crate::output::{kept_json, moment, read_time_cursor, time_cursor};
 use crate::problem::Problem;
 use crate::state::App;
@@ -121,7 +124,7 @@ pub(super) fn case_badge(status: CaseStatus) -> Badge {
 pub(super) async fn list(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Query(asked): Query<PageQuery>,
+    QueryIn(asked): QueryIn<PageQuery>,
 ) -> Page {
     made(app, move |app| {
         let Incidents { mut found, total, next, emergency } = Incidents::read(app, &asked.filter()?, ROWS)?;
@@ -157,6 +160,7 @@ struct OnePage {
     reason: String,
     score: Option<Score>,
     loosen: Option<Loosen>,
+    mute: Option<Mute>,
     effect: Option<effect::Shown>,
     matched: Vec<Matched>,
     timeline: Vec<EventRow>,
@@ -186,6 +190,34 @@ struct Loosen {
     why_not: &'static str,
 }
 
+/// Whether the pattern can be muted (EV-1).
+struct Mute {
+    /// The id it is muted by.
+    id: String,
+    agent: String,
+    /// Where its effect is shown.
+    page: String,
+    /// Empty = there is none that can be muted.
+    tool: String,
+    why_not: String,
+    is_muted: bool,
+    /// The command that undoes it.
+    back: String,
+}
+
+impl Mute {
+    fn of(app: &App, id: &str, page: String, pattern: Pattern) -> Mute {
+        let view = app.operator.agent(&pattern.agent).or_else(|| app.operator.agent_at_rest(&pattern.agent));
+        let is_muted = view.is_some_and(|view| pattern.is_muted(&view.policy.loops.exempt_tools));
+        let (tool, why_not) = match pattern.tool {
+            Ok(tool) => (tool.to_string(), String::new()),
+            Err(why_not) => (String::new(), why_not),
+        };
+        let back = app.place.commands.make(&format!("incidents unmute {id}"));
+        Mute { id: id.to_owned(), agent: pattern.agent.into(), page, tool, why_not, is_muted, back }
+    }
+}
+
 struct Part {
     name: &'static str,
     count: u64,
@@ -204,8 +236,8 @@ struct Matched {
 pub(super) async fn one(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
-    Query(asked): Query<effect::PageQuery>,
+    PathIn(CasePath { id }): PathIn<CasePath>,
+    QueryIn(asked): QueryIn<effect::PageQuery>,
 ) -> Page {
     let asking = Arc::clone(&app);
     let found = app.work(move || {
@@ -228,6 +260,8 @@ pub(super) async fn one(
         let api = format!("/api/incidents/{}", incident.id);
         let lifecycle =
             Lifecycle::of((&incident.id, api), incident.status, &incident.history, resolve, app.now());
+        let page = format!("/incidents/{}", incident.id);
+        let mute = Pattern::of_incident(&incident).map(|found| Mute::of(app, &incident.id, page, found));
         let matched = evidence["evidence"].as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(OnePage {
             frame: Frame::of(app, &caller, "/incidents", &incident.summary)?,
@@ -244,6 +278,7 @@ pub(super) async fn one(
             reason: evidence["reason"].as_str().unwrap_or(&incident.summary).to_owned(),
             score: score(&evidence),
             loosen: view.and_then(|view| loosen(&evidence, &view.policy, asked.threshold)),
+            mute,
             effect,
             timeline: timeline(app, &incident.agent, incident.seq)?,
             background: of_incident(app.operator.background(), &incident.agent, incident.opened_at),
@@ -265,16 +300,20 @@ struct EventPage {
     agent: String,
     at: String,
     when: String,
+    mute: Option<Mute>,
+    effect: Option<effect::Shown>,
 }
 
 /// An event by which nobody was stopped, with its steps.
 pub(super) async fn event(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Path(seq): Path<u64>,
+    PathIn(EventPath { seq }): PathIn<EventPath>,
+    QueryIn(asked): QueryIn<effect::PageQuery>,
 ) -> Page {
+    let event = app.store(move |store| WatchedEvent::find(store, seq)).await?;
+    let effect = effect::shown(&app, &event.agent, &asked).await;
     made(app, move |app| {
-        let event = WatchedEvent::find(app.store_here(), seq)?;
         let kept = app.store_here().evidence(&event.id())?;
         let at = moment(event.at);
         let story = Story::of_event(app, &event, kept.as_ref(), caller.role);
@@ -284,6 +323,9 @@ pub(super) async fn event(
             seq,
             agent: event.agent.to_string(),
             when: when(event.at, app.now()),
+            mute: Pattern::of_event(&event)
+                .map(|pattern| Mute::of(app, &event.id(), format!("/events/{seq}"), pattern)),
+            effect,
             at,
         })
     })
@@ -301,7 +343,7 @@ fn timeline(app: &App, agent: &str, seq: u64) -> Result<Vec<EventRow>, StoreErro
     if after.len() < NEWEST {
         events.extend(after.into_iter().take(TIMELINE));
     }
-    Ok(events.into_iter().map(|found| EventRow::of(found, app.now())).collect())
+    events.into_iter().map(|found| EventRow::of(found, app.now()).with_steps(app.store_here())).collect()
 }
 
 fn score(evidence: &Value) -> Option<Score> {

@@ -1,7 +1,7 @@
 //! Who sees a page: whoever has a session; everybody else is sent to the login.
 
 use askama::Template;
-use axum::extract::{Query, Request, State};
+use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::Method;
@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::{Page, render};
 use crate::auth::{AuthState, put_headers, visitor};
+use crate::input::QueryIn;
 use crate::problem::{Kind, Problem};
 
 /// Pages of people who are logged in.
@@ -63,7 +64,7 @@ struct Login {
     next: String,
 }
 
-pub(super) async fn login(Query(Next_ { next }): Query<Next_>) -> Page {
+pub(super) async fn login(QueryIn(Next_ { next }): QueryIn<Next_>) -> Page {
     // Only pages of ours: `//host` would be another site.
     let is_ours = next.starts_with('/') && !next.starts_with("//") && !next.contains('\\');
     render(&Login { next: if is_ours { next } else { "/".to_owned() } })

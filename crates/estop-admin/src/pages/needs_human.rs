@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::Extension;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use estop_core::budget::Amount;
 use estop_store::Escalation;
 
@@ -13,6 +13,7 @@ use super::shown::{Badge, spent, when};
 use super::{Page, made};
 use crate::access::Caller;
 use crate::cases::is_held;
+use crate::input::QueryIn;
 use crate::output::moment;
 use crate::problem::Problem;
 use crate::state::App;
@@ -46,7 +47,7 @@ struct Case {
 pub(super) async fn page(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Query(asked): Query<PageQuery>,
+    QueryIn(asked): QueryIn<PageQuery>,
 ) -> Page {
     made(app, move |app| {
         let store = app.store_here();

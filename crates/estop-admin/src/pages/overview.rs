@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::Extension;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use estop_core::agent::status::{AgentStatus, StatusKind};
 use estop_core::budget::Amount;
 use estop_core::operator::AgentView;
@@ -16,6 +16,7 @@ use super::shown::{AgentRow, Badge, StateCell, money, sentence, state_badge, urg
 use super::{Page, made};
 use crate::access::Caller;
 use crate::agents::row::Found;
+use crate::input::QueryIn;
 use crate::output::kept_json;
 use crate::problem::Problem;
 use crate::state::App;
@@ -96,7 +97,7 @@ struct WouldHave {
 pub(super) async fn page(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Query(asked): Query<PageQuery>,
+    QueryIn(asked): QueryIn<PageQuery>,
 ) -> Page {
     made(app, move |app| overview(app, &caller, asked)).await
 }

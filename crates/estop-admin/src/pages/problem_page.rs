@@ -6,7 +6,7 @@ use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue};
 use serde_json::Value;
 
 /// A problem document is small; what is larger stays as it is made.
@@ -22,7 +22,7 @@ struct ProblemPage {
 
 /// Turns problem documents into pages for browsers that ask for one. The API's stay documents.
 pub(crate) async fn for_browsers(request: Request, next: Next) -> Response {
-    let reads = request.method() == Method::GET && asks_for_html(request.headers());
+    let reads = asks_for_html(request.headers());
     let is_api = request.uri().path().starts_with("/api/");
     let response = next.run(request).await;
     let is_problem =

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::Extension;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use estop_core::ended::Ended;
 use estop_core::event::{AbortedBy, EventKind, RequestReceived, Usage};
 use estop_core::guard::Guard;
@@ -18,13 +18,15 @@ use serde_json::Value;
 use super::csv;
 use super::frame::Frame;
 use super::shown::{Badge, grouped, money, when};
-use super::time_range::{TimeRange, place_of};
 use super::{Page, made};
 use crate::access::Caller;
+use crate::agents::AgentPath;
 use crate::agents::row;
+use crate::input::{PathIn, QueryIn};
 use crate::output::moment;
 use crate::problem::Problem;
 use crate::state::App;
+use crate::time_range::{TimeRange, place_of};
 
 /// Requests on a page.
 const ROWS: usize = 50;
@@ -190,11 +192,11 @@ struct RequestsPage {
 pub(super) async fn page(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Path(name): Path<String>,
-    Query(asked): Query<PageQuery>,
+    PathIn(path): PathIn<AgentPath>,
+    QueryIn(asked): QueryIn<PageQuery>,
 ) -> Page {
     made(app, move |app| {
-        let found = row::find(app, &name)?;
+        let found = row::find(app, &path.id)?;
         let wanted = asked.wanted()?;
         let Newest { mut rows, next } = read(app, found.name(), asked.before()?, ROWS, &wanted)?;
         sort(&mut rows, asked.sort()?);
@@ -218,12 +220,12 @@ pub(super) async fn page(
 /// The same as a file.
 pub(super) async fn csv(
     State(app): State<App>,
-    Path(name): Path<String>,
-    Query(asked): Query<PageQuery>,
+    PathIn(path): PathIn<AgentPath>,
+    QueryIn(asked): QueryIn<PageQuery>,
 ) -> Page {
     let here = Arc::clone(&app);
     app.work(move || {
-        let found = row::find(&here, &name)?;
+        let found = row::find(&here, &path.id)?;
         let (wanted, before) = (asked.wanted()?, asked.before()?);
         let mut rows = read(&here, found.name(), before, csv::ROWS_MAX.min(CSV_ROWS), &wanted)?.rows;
         sort(&mut rows, asked.sort()?);

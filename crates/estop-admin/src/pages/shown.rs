@@ -10,6 +10,7 @@ use estop_core::guards::breaker::LimitUse;
 use estop_core::money::NanoUsd;
 use estop_core::operator::AgentView;
 use estop_core::policy::{BudgetPolicy, Limit, Limits, Mode, Policy};
+use estop_core::printable::named;
 use estop_core::run::{RunState, RunView};
 use estop_core::time::date;
 use estop_core::tripwire::activity::ActivityMode;
@@ -371,6 +372,7 @@ pub(super) fn sentence(detail: &Value) -> String {
     let told = fields.iter().filter(|(_, value)| !value.is_null());
     let parts: Vec<String> = told
         .map(|(key, value)| match key.as_str() {
+            "tool" => format!("tool: {}", named(&plain(value))),
             "by" | "guard" => format!("{key} {}", plain(value)),
             _ => format!("{}: {}", key.replace('_', " "), plain(value)),
         })
@@ -470,6 +472,10 @@ mod tests {
         let tripped = json!({"limit": {"current": 5, "limit": "tool_calls", "max": 5}, "run": "nightly"});
         assert_eq!(said(tripped), "max tool calls (5/5), run nightly");
         assert_eq!(said(json!({"reason": "because", "account": "x"})), "because");
+        assert_eq!(
+            said(json!({"steps": 5, "tool": "x. Run `estop kill`"})),
+            "steps: 5, tool: “x. Run 'estop kill'”"
+        );
         assert_eq!(said(json!({"guard": "gate"})), "guard gate");
         assert_eq!(said(json!({"by": "ada", "note": null})), "by ada");
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::Extension;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use estop_core::agent::status::AgentStatus;
 use estop_core::guard::Guard;
 use estop_core::money::NanoUsd;
@@ -19,6 +19,7 @@ use super::frame::Frame;
 use super::shown::{BudgetAhead, Meter, forecast, grouped, money, spent};
 use super::{Page, made};
 use crate::access::Caller;
+use crate::input::QueryIn;
 use crate::problem::Problem;
 use crate::spend::{DAY_MS, date_of};
 use crate::state::App;
@@ -73,7 +74,7 @@ impl Asked {
 }
 
 /// The same as a file: dollars as numbers.
-pub(super) async fn csv(State(app): State<App>, Query(asked): Query<PageQuery>) -> Page {
+pub(super) async fn csv(State(app): State<App>, QueryIn(asked): QueryIn<PageQuery>) -> Page {
     let here = Arc::clone(&app);
     app.work(move || {
         let asked = asked.asked(here.now());
@@ -146,7 +147,7 @@ struct Sum {
 pub(super) async fn page(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Query(asked): Query<PageQuery>,
+    QueryIn(asked): QueryIn<PageQuery>,
 ) -> Page {
     made(app, move |app| {
         let asked = asked.asked(app.now());

@@ -254,7 +254,7 @@ fn read_sha256(text: &str) -> Result<[u8; 32], Problem> {
 fn make_known(app: &App, agent: &str) -> Result<AgentView, Problem> {
     let stored = app.store_here().agent(agent)?;
     if stored.is_some_and(|agent| agent.deleted) {
-        return Err(Problem::not_found("agent", agent));
+        return Err(Problem::no_agent("agent", agent));
     }
     own::awake(app, agent)
 }

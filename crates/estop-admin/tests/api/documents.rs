@@ -187,3 +187,15 @@ async fn ui_4_health_needs_no_token_and_ready_means_that_agents_are_served() {
     plane.send(plane.request("POST", "/api/emergency/clear", None)).await.expect(200);
     plane.send(anonymous("GET", "/readyz", None)).await.expect(200);
 }
+
+#[tokio::test]
+async fn ui_4_one_shut_channel_leaves_estop_ready_and_is_named() {
+    let plane = Plane::new();
+    for (channel, shut) in [("tools", json!(["tools"])), ("messaging", json!(["tools", "messaging"]))] {
+        plane.post("/api/emergency/kill", json!({"channels": [channel]})).await.expect(200);
+        let ready = plane.send(anonymous("GET", "/readyz", None)).await.expect(200).json();
+        assert_eq!(ready, json!({"status": "ok", "shut": shut}));
+    }
+    plane.post("/api/emergency/kill", json!({"channels": ["llm"]})).await.expect(200);
+    plane.send(anonymous("GET", "/readyz", None)).await.expect(503);
+}

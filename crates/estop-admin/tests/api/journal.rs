@@ -2,6 +2,7 @@
 
 use estop_core::event::{Event, EventKind};
 use estop_core::money::NanoUsd;
+use estop_core::operator::Operator;
 use estop_core::time::{Millis, Now};
 use estop_journal::Checker;
 use estop_store::segments::raw_path;
@@ -31,6 +32,7 @@ fn write(plane: &Plane, count: u64) {
 #[tokio::test]
 async fn ui_3_events_are_found_by_agent_and_type_page_by_page() {
     let plane = Plane::new();
+    plane.operator.add_agent("coder").unwrap();
     write(&plane, 12);
     let first = plane.get("/api/events?agent=coder&type=kill_switch").await.expect(200).json();
     let event = &first["events"][0];
@@ -149,6 +151,7 @@ async fn ui_1_incidents_are_shown_with_evidence_and_resolved() {
         summary: "Loop score 12.0 of 10.0.".into(),
         version: 0,
     };
+    plane.operator.add_agent("coder").unwrap();
     plane.store.open_incident(&incident).unwrap();
     let shown = plane.get("/api/incidents/i1").await.expect(200);
     assert_eq!(shown.json()["evidence"], json!({"score": 12}));

@@ -106,6 +106,46 @@ async fn ui_1_what_is_not_there_is_a_page_for_browsers_and_a_document_for_progra
 }
 
 #[tokio::test]
+async fn ui_1_what_cannot_be_read_is_a_page_for_browsers_and_names_the_field_for_programs() {
+    let plane = Plane::with_agents(1).await;
+    for (method, path, status, says) in [
+        ("GET", "/events/abc", 404, "seq must be a whole number"),
+        ("GET", "/agents/a0/requests/abc", 404, "seq must be a whole number"),
+        ("GET", "/agents/%ff", 404, "id must be UTF-8"),
+        ("GET", "/incidents/%ff", 404, "id must be UTF-8"),
+        ("GET", "/assets/%ff", 404, "name must be UTF-8"),
+        ("GET", "/?from=x", 400, "from: must be a whole number"),
+        ("GET", "/?from=", 400, "from: must be a whole number"),
+        ("GET", "/journal?from=x", 400, "from: must be a day"),
+        ("GET", "/journal?agent=a&agent=b", 400, "duplicate field"),
+        ("GET", "/incidents?before=x", 400, "before: "),
+        ("GET", "/agents/a0/requests?before=x", 400, "before: "),
+        ("GET", "/login?next=a&next=b", 400, "duplicate field"),
+        ("POST", "/journal", 405, "This path answers GET"),
+    ] {
+        let request = set(plane.request(method, path, None), "accept", "text/html,*/*");
+        let page = plane.send(request).await;
+        assert_eq!(page.status.as_u16(), status, "{path}");
+        assert!(page.header("content-type").starts_with("text/html"), "{path}");
+        let html = page.text();
+        assert!(html.contains("<h1>") && html.contains(says), "{path}: {html}");
+        let sent = plane.send(plane.request(method, path, None)).await;
+        assert_eq!(sent.header("content-type"), "application/problem+json", "{path}");
+    }
+    for (path, status, field) in [
+        ("/api/events/abc/evidence", 404, "seq"),
+        ("/api/incidents/%ff", 404, "id"),
+        ("/api/events?limit=x", 400, "limit"),
+        ("/api/events?before=x", 400, "before"),
+        ("/api/incidents?limit=-1", 400, "limit"),
+    ] {
+        let problem = plane.get(path).await.expect(status).json();
+        assert_eq!(problem["errors"][0]["field"], field, "{path}: {problem}");
+        assert!(!problem.to_string().contains("invalid digit"), "{problem}");
+    }
+}
+
+#[tokio::test]
 async fn ui_1_lists_are_downloaded_as_csv() {
     let plane = Plane::with_agents(1).await;
     for (path, heading) in [

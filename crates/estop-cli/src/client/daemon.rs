@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use estop_config::Env;
+use estop_config::{Env, closest};
 use estop_config::data_dir::socket;
 use estop_config::printable::escaped;
 use estop_config::printed_command::Commands;
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Ask, Client, ClientError, RecordingEnd, path, variable, with_query};
 use crate::data_dir::DataDirArgs;
+use crate::table::each;
 use crate::{say, say_json};
 
 const URL_VARIABLE: &str = "ESTOP_URL";
@@ -138,6 +139,15 @@ pub(crate) struct Daemon {
     pub(crate) commands: Commands,
 }
 
+/// Entries a command lists at most.
+const LISTED_MAX: usize = 10_000;
+
+/// How many entries a list may have.
+pub(crate) fn list_limit(text: &str) -> Result<usize, String> {
+    let limit = text.parse().ok().filter(|limit| (1..=LISTED_MAX).contains(limit));
+    limit.ok_or_else(|| format!("expected a whole number from 1 to {LISTED_MAX}"))
+}
+
 /// A list that comes in pages.
 pub(crate) struct Listing<'a> {
     pub(crate) path: &'a str,
@@ -188,10 +198,21 @@ impl Daemon {
             }
             answer = attempt(&self.client);
         }
-        if let (true, Err(ClientError::Refused(refusal))) = (self.json, &answer) {
-            say_json(&refusal.document)?;
+        if let Err(ClientError::Refused(refusal)) = &mut answer {
+            if self.json {
+                say_json(&refusal.document)?;
+            }
+            refusal.meant = refusal.unknown_agent().and_then(|name| self.closest_agent(name));
         }
         Ok(answer?)
+    }
+
+    /// The agent that is probably meant by this name.
+    fn closest_agent(&self, name: &str) -> Option<String> {
+        let target = with_query("/api/agents", &[("limit", Some(PAGE.to_string()))]);
+        let found = self.client.ask(&Ask::new(Method::GET, target)).ok()?.json;
+        let names = each(&found["agents"]).iter().filter_map(|agent| agent["id"].as_str());
+        closest(name, names).map(str::to_owned)
     }
 
     /// Reads page after page into one.

@@ -38,13 +38,20 @@ pub struct Refusal {
     is_of_socket: bool,
     /// The problem document.
     pub document: Value,
+    /// The agent that is probably meant by a name that is not known.
+    pub(super) meant: Option<String>,
 }
 
 impl Refusal {
     /// Reads a problem document; `None` if it is none.
     pub(crate) fn read(status: StatusCode, body: &[u8]) -> Option<Refusal> {
         let document: Value = serde_json::from_slice(body).ok()?;
-        document["detail"].is_string().then_some(Refusal { status, is_of_socket: false, document })
+        document["detail"].is_string().then_some(Refusal {
+            status,
+            is_of_socket: false,
+            document,
+            meant: None,
+        })
     }
 
     /// The same, given over the owner's socket.
@@ -60,6 +67,11 @@ impl Refusal {
     /// What was asked is refused, and asking again or elsewhere does not help; not that estop is in trouble.
     pub fn is_callers_fault(&self) -> bool {
         self.status.is_client_error()
+    }
+
+    /// The name it says no agent has.
+    pub(super) fn unknown_agent(&self) -> Option<&str> {
+        self.document["detail"].as_str()?.strip_prefix("There is no agent `")?.strip_suffix("`.")
     }
 
     fn fix(&self) -> &'static str {
@@ -86,6 +98,11 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let detail = self.document["detail"].as_str().unwrap_or_default();
         write!(f, "{}{}", escaped(detail), self.fix())?;
+        match &self.meant {
+            Some(meant) => write!(f, " Did you mean `{}`?", escaped(meant))?,
+            None if self.unknown_agent().is_some() => write!(f, " `estop agents list` shows them all.")?,
+            None => {}
+        }
         let errors = self.document["errors"].as_array().map_or(&[][..], Vec::as_slice);
         for error in errors {
             let text = |key: &str| escaped(error[key].as_str().unwrap_or_default());

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Context;
-use estop_config::printable::escaped_within;
+use estop_config::printable::{escaped_within, named};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::Exit;
-use crate::client::{Daemon, DaemonArgs, Listing};
+use crate::client::{Daemon, DaemonArgs, Listing, list_limit};
 use crate::say;
 use crate::table::{cell, each, list, moment};
 
@@ -42,8 +42,14 @@ pub(super) struct Args {
     /// Not older than this: 30m, 2h, 7d, or a moment as 2026-11-15T10:00:00Z
     #[arg(long, value_name = "WHEN", value_parser = since)]
     since: Option<Since>,
+    /// Not later than this, written as for --since
+    #[arg(long, value_name = "WHEN", value_parser = since, conflicts_with = "follow")]
+    until: Option<Since>,
+    /// Of this guard, as loop: what it did, or would have done
+    #[arg(long, value_name = "GUARD")]
+    guard: Option<String>,
     /// Maximum number of events; without it 50, and with --since 10000
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = list_limit)]
     limit: Option<usize>,
     /// Print new events as they happen, oldest first, until Ctrl-C; with --json one document per line
     #[arg(long, short)]
@@ -82,20 +88,15 @@ impl Since {
     fn moment(self) -> anyhow::Result<Timestamp> {
         match self {
             Since::At(at) => Ok(at),
-            Since::Ago(ago) => Timestamp::now().checked_sub(ago).context("--since is too long ago"),
+            Since::Ago(ago) => Timestamp::now().checked_sub(ago).context("this is too long ago"),
         }
     }
 }
 
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let daemon = args.daemon.daemon()?;
-    let since = args.since.map(Since::moment).transpose()?;
-    let limit = args.limit.unwrap_or(if since.is_some() { SINCE_MAX } else { LIMIT });
-    let mut events = args.ask(&daemon, limit)?;
-    if let Some(since) = since {
-        let kept = each(&events["events"]).iter().filter(|event| is_since(event, since)).cloned().collect();
-        events["events"] = Value::Array(kept);
-    }
+    let limit = args.limit.unwrap_or(if args.since.is_some() { SINCE_MAX } else { LIMIT });
+    let events = args.ask(&daemon, limit)?;
     if args.follow {
         return args.follow(&daemon, &events);
     }
@@ -123,12 +124,12 @@ fn detail(detail: &Value) -> String {
     let Some(fields) = detail.as_object() else { return cell(detail) };
     let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let told = fields.iter().filter(|(_, value)| !value.is_null());
-    let parts: Vec<String> = told.map(|(key, value)| format!("{key}={}", plain(value))).collect();
+    let said = |(key, value): (&String, &Value)| match key.as_str() {
+        "tool" => format!("tool={}", named(&plain(value))),
+        _ => format!("{key}={}", plain(value)),
+    };
+    let parts: Vec<String> = told.map(said).collect();
     if parts.is_empty() { "–".to_owned() } else { escaped_within(&parts.join(" "), DETAIL_MAX) }
-}
-
-fn is_since(event: &Value, since: Timestamp) -> bool {
-    event["at"].as_str().and_then(|at| at.parse::<Timestamp>().ok()).is_some_and(|at| at >= since)
 }
 
 /// What tells an event from others of its record.
@@ -138,7 +139,14 @@ fn key(event: &Value) -> String {
 
 impl Args {
     fn ask(&self, daemon: &Daemon, limit: usize) -> anyhow::Result<Value> {
-        let query = vec![("agent", self.agent.clone()), ("type", self.event_type.clone())];
+        let moment = |of: Option<Since>| of.map(Since::moment).transpose();
+        let query = vec![
+            ("agent", self.agent.clone()),
+            ("type", self.event_type.clone()),
+            ("guard", self.guard.clone()),
+            ("from", moment(self.since)?.map(|at| at.to_string())),
+            ("to", moment(self.until)?.map(|at| at.to_string())),
+        ];
         daemon.list(Listing {
             path: "/api/events",
             query,

@@ -317,7 +317,15 @@ fn happened(effect: &Effect, told: &AgentRecord<'_>) -> Option<(&'static str, Va
     match effect {
         Effect::Deactivated { cause } => Some(("kill_switch", stopped(*cause, told))),
         Effect::Paused { cause } => Some(("paused", paused(*cause, told))),
-        Effect::WouldHaveStopped { guard } => Some(("would_have_stopped", json!({ "guard": guard.name() }))),
+        Effect::WouldHaveStopped { guard } => {
+            let mut detail = json!({ "guard": guard.name() });
+            if let Some(tool) =
+                newest_tool(&told.event.what).filter(|_| matches!(guard, Guard::Loop | Guard::Churn))
+            {
+                detail["tool"] = json!(tool);
+            }
+            Some(("would_have_stopped", detail))
+        }
         Effect::Nudged { tool, steps } => Some(("nudged", json!({ "tool": tool, "steps": steps }))),
         Effect::NudgeEnded { helped } => Some(("nudge_ended", json!({ "helped": helped }))),
         Effect::RunTripped { run, used } => Some(("run_tripped", json!({ "limit": used, "run": run }))),
@@ -340,6 +348,15 @@ fn happened(effect: &Effect, told: &AgentRecord<'_>) -> Option<(&'static str, Va
         | Effect::LoopEvidence(_)
         | Effect::CutStream { .. } => None,
     }
+}
+
+/// The tool that is asked for, or whose result a request brought last.
+fn newest_tool(what: &EventKind) -> Option<&Name> {
+    if let EventKind::ToolRequested(call) = what {
+        return Some(&call.tool);
+    }
+    let EventKind::RequestReceived(request) = what else { return None };
+    request.print.steps.iter().rev().map(|step| &step.tool).find(|tool| !tool.is_empty())
 }
 
 /// Why a budget refused, in numbers and in words.

@@ -1,5 +1,7 @@
 //! What led to an incident, as the page shows it. Texts of agents are made harmless where every page is.
 
+use estop_core::printable::named;
+
 use crate::evidence::{ExcerptOut, StepOut, Story, ToolUseOut};
 
 /// What led to an incident.
@@ -123,7 +125,7 @@ impl StepRow {
             (None, "refused") => "tool call, refused".to_owned(),
             (None, _) => "tool call".to_owned(),
         };
-        let model = step.model.as_deref().map(|model| format!(", {model}")).unwrap_or_default();
+        let model = step.model.as_deref().map(|model| format!(", {}", named(model))).unwrap_or_default();
         let clock = step.at.get(11..23).unwrap_or_default().to_owned();
         StepRow {
             at: step.at.clone(),
@@ -144,7 +146,7 @@ fn parts(step: &StepOut) -> Vec<Part> {
         parts.extend(used.result.as_ref().map(|text| part(got, text)));
     }
     parts.extend(step.answer.as_ref().map(|answer| part("the model said".to_owned(), answer)));
-    let wants = |used: &ToolUseOut| part(format!("the model calls {}", used.tool), &used.args);
+    let wants = |used: &ToolUseOut| part(format!("the model calls {}", named(&used.tool)), &used.args);
     parts.extend(step.calls.iter().map(wants));
     parts
 }

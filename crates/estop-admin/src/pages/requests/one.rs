@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use axum::Extension;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use estop_core::ended::Ended;
 use estop_core::event::{EventKind, RequestReceived, Usage};
 use estop_core::guard::Guard;
 use estop_core::ids::{Name, RequestId};
+use estop_core::printable::named;
 use estop_core::time::Millis;
 use estop_journal::Record;
 use estop_store::CaseFilter;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::frame::Frame;
@@ -20,6 +22,7 @@ use super::super::{Page, made};
 use super::{How, became, refusing};
 use crate::access::Caller;
 use crate::agents::row;
+use crate::input::{InPath, PathIn};
 use crate::output::moment;
 use crate::problem::Problem;
 use crate::state::App;
@@ -67,13 +70,23 @@ struct Earlier {
     became: Option<How>,
 }
 
+/// Which request.
+#[derive(Deserialize)]
+pub(in super::super) struct RequestPath {
+    id: Name,
+    /// Its record in the journal.
+    seq: u64,
+}
+
+impl InPath for RequestPath {}
+
 pub(in super::super) async fn page(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Path((name, seq)): Path<(String, u64)>,
+    PathIn(RequestPath { id, seq }): PathIn<RequestPath>,
 ) -> Page {
     made(app, move |app| {
-        let found = row::find(app, &name)?;
+        let found = row::find(app, &id)?;
         let agent = found.name().to_owned();
         let line = app.store_here().records_of(&agent, Some(seq.saturating_add(1)), 1)?.into_iter().next();
         let not_found = || Problem::not_found("request", &seq.to_string());
@@ -207,8 +220,14 @@ fn facts(
     began: Millis,
     earlier: Option<&Earlier>,
 ) -> Vec<(&'static str, String)> {
-    let tools: Vec<String> = request.print.steps.iter().map(|step| step.tool.to_string()).collect();
-    let tools: Vec<&str> = tools.iter().map(String::as_str).filter(|tool| !tool.is_empty()).collect();
+    let tools: Vec<String> = request
+        .print
+        .steps
+        .iter()
+        .map(|step| &step.tool)
+        .filter(|tool| !tool.is_empty())
+        .map(|tool| named(tool))
+        .collect();
     let kind = match (request.print.continues, request.print.steps.len()) {
         (true, 0) => "goes on with what was asked before".to_owned(),
         (true, steps) => format!("goes on after {steps} steps"),
