@@ -565,11 +565,72 @@ def ui_1_axe_finds_nothing_serious(house, browser, axe):
     browser.log_in()
     for path in PAGES:
         browser.go(path)
-        # By the debugger: the page's own policy lets no foreign script in.
-        browser.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})
-        found = browser.driver.execute_async_script("axe.run().then(arguments[0])")
-        serious = [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in found["violations"] if v["impact"] in ("serious", "critical")]
-        assert serious == [], f"{path}: {serious}"
+        axe_finds_nothing(browser, axe)
+
+
+def axe_finds_nothing(browser, axe):
+    # By the debugger: the page's own policy lets no foreign script in.
+    browser.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})
+    found = browser.driver.execute_async_script("axe.run().then(arguments[0])")
+    serious = [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in found["violations"] if v["impact"] in ("serious", "critical")]
+    assert serious == [], f"{browser.path()}: {serious}"
+
+
+def watched_loop(house, agent="watched", tool="get_build"):
+    """An agent whose loops are only watched calls a tool again and again; the record of the stop that was not made."""
+    house.api("POST", "/api/agents", {"id": agent})
+    house.api("PATCH", f"/api/agents/{agent}/kill-switch", {"enabled": False})
+    messages = [{"role": "user", "content": "Wait for the build."}]
+    for number in range(8):
+        body = {"model": "fake", "messages": messages}
+        house.send(f"{house.data}/agents/{agent}/openai/v1/chat/completions", "POST", body)
+        call = {"id": f"call_{number}", "type": "function", "function": {"name": tool, "arguments": json.dumps({"id": 7})}}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": call["id"], "content": "pending"})
+    events = lambda: house.api("GET", f"/api/events?agent={agent}&type=would_have_stopped&guard=loop")[1]["events"]
+    seq = until(events, "it would have been stopped")[0]["seq"]
+    until(lambda: house.api("GET", f"/api/events/{seq}/evidence")[1]["steps"], "its steps are kept")
+    return seq
+
+
+def ev_1_what_was_only_watched_has_a_page_with_its_steps_and_is_muted(house, desktop, axe):
+    seq = watched_loop(house)
+    phone = Browser(house, 390, 844)
+    try:
+        for browser in (desktop, phone):
+            browser.log_in().go("/journal?agent=watched&guard=loop&sort=oldest")
+            wide = "return document.documentElement.scrollWidth - innerWidth"
+            assert browser.driver.execute_script(wide) <= 0, "the journal scrolls sideways"
+            axe_finds_nothing(browser, axe)
+            assert Select(browser.one("#guard")).first_selected_option.text == "loop"
+            browser.one("#content td.name a").click()
+            until(lambda: browser.path() == f"/events/{seq}", "the row leads to the steps")
+            browser.sees("would have been stopped by the guard loop")
+            browser.sees("get_build returned", "ol.steps")
+            browser.sees("Mute this pattern")
+            assert browser.driver.execute_script(wide) <= 0, "the event scrolls sideways"
+            axe_finds_nothing(browser, axe)
+            browser.press("Show effect of muting")
+            browser.sees("With get_build muted it would have stopped nothing", "#effect")
+            axe_finds_nothing(browser, axe)
+            browser.press("Mute get_build")
+            browser.sees("estop incidents unmute", "#says")
+            browser.sees("do not count as repetition (exempt_tools of its policy)")
+            assert house.api("GET", "/api/agents/watched/policy")[1]["overrides"]["exempt_tools"] == ["get_build"]
+            browser.press("Count them again")
+            browser.sees("If watched calls get_build again and again")
+            assert "exempt_tools" not in house.api("GET", "/api/agents/watched/policy")[1]["overrides"]
+            assert browser.complaints() == [], browser.complaints()
+    finally:
+        phone.close()
+
+
+def ui_1_what_cannot_be_read_is_a_page(house, browser, axe):
+    browser.log_in()
+    for path in ("/events/abc", "/events/1", "/agents/none/requests/x", "/journal?from=x", "/?from=x"):
+        browser.go(path)
+        assert browser.one("h1").text and browser.one("a[href='/']"), path
+        axe_finds_nothing(browser, axe)
 
 
 def ui_1_keyboard_alone_reaches_everything(house, browser, _):
@@ -881,7 +942,7 @@ def main():
         del arguments[at:at + 2]
     binaries, axe, *only = arguments
     axe = pathlib.Path(axe).read_text()
-    tests = [value for name, value in globals().items() if re.match(r"(ui|ks|al|po|se)_\d", name) and (not only or name in only)]
+    tests = [value for name, value in globals().items() if re.match(r"(ui|ks|al|po|se|ev)_\d", name) and (not only or name in only)]
     if screenshots:
         pictures.shoot(pathlib.Path(binaries), sys.modules[__name__], screenshots)
         tests = [test for test in tests if only]

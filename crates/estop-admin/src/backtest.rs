@@ -60,7 +60,7 @@ pub(crate) struct Tried {
     pub(crate) threshold: Option<f64>,
     /// A tool whose calls do not count as repetition, beside those of today.
     #[serde(default)]
-    #[schema(min_length = 1, max_length = 256)]
+    #[schema(min_length = 1, max_length = 128)]
     pub(crate) exempt_tool: Option<String>,
     /// How many days back, 1–30.
     #[serde(default)]
@@ -75,7 +75,7 @@ impl Tried {
             return Err(Problem::field("days", message));
         }
         let mut checks = Checks::default();
-        self.exempt_tool.iter().for_each(|tool| checks.line("exempt_tool", tool, 256));
+        self.exempt_tool.iter().for_each(|tool| checks.line("exempt_tool", tool, 128));
         checks.done()?;
         let as_set = KillSwitchIn {
             enabled: None,

@@ -2,7 +2,6 @@
 
 mod answered;
 mod change;
-pub(crate) mod mute;
 
 use std::sync::Arc;
 
@@ -29,6 +28,7 @@ use crate::output::{Answer, Tagged, kept_json, moment, read_time_cursor, time_cu
 use crate::problem::Problem;
 use crate::state::App;
 pub(crate) use answered::{ResolvedOut, UnresolvedCases, is_held, unresolved};
+pub(crate) use change::record;
 
 /// Presses of the button that are looked through.
 const PRESSES_MAX: usize = 20;
@@ -38,7 +38,6 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(incidents))
         .routes(routes!(incident, change::change_incident))
         .routes(routes!(delete_evidence))
-        .routes(routes!(mute::mute, mute::unmute))
         .routes(routes!(escalations))
         .routes(routes!(escalation, change::change_escalation))
 }

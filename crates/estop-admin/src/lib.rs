@@ -49,6 +49,7 @@ mod cases;
 mod events;
 mod evidence;
 mod journal;
+mod mute;
 mod spend;
 
 mod health;

@@ -18,7 +18,7 @@ use crate::problem::{FieldError, Kind, ProblemOut};
 use crate::state::App;
 use crate::{
     admin_tokens, agents, alerts, background, backtest, budgets, cases, emergency, events, health, hooks,
-    journal, keys, metrics, policy, presets, prooftest, recordings, runs, sessions, spend,
+    journal, keys, metrics, mute, policy, presets, prooftest, recordings, runs, sessions, spend,
 };
 
 /// Every handler with its part of the document.
@@ -45,6 +45,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(events::routes())
         .merge(journal::routes())
         .merge(cases::routes())
+        .merge(mute::routes())
         .merge(alerts::routes())
         .merge(spend::routes())
         .merge(budgets::routes())

@@ -8,9 +8,6 @@ use super::emergency_text::{proof_test, state_of};
 use super::table::{cell, dollars, each, moment, properties};
 use crate::client::{DaemonArgs, path};
 
-const CHANNELS: [(&str, &str); 3] =
-    [("llm", "llmEnabled"), ("messaging", "messagingEnabled"), ("tools", "toolsEnabled")];
-
 /// Show how the system stands; exit code 1 if it is not running, or nothing passes on a channel
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -29,11 +26,7 @@ pub fn main(args: &Args) -> anyhow::Result<Exit> {
     status["recordings"] = daemon.get(path(&["recordings"]))?["recordings"].take();
     daemon.say(&status, text)?;
     let is_stuck = !status["stuckParts"][0].is_null();
-    let passes = status["state"] == "running"
-        && status["journalProblem"].is_null()
-        && status["ending"] != true
-        && CHANNELS.iter().all(|(_, key)| status[*key] == true)
-        && !is_stuck;
+    let passes = status["operational"] == true && !is_stuck;
     Ok(if passes { Exit::Fine } else { Exit::No })
 }
 
@@ -121,12 +114,13 @@ fn text(status: &Value) -> String {
     let why: Vec<String> = known.map(|(key, word)| format!("{word}{}", moment(&status[key]))).collect();
     let separator = if why.is_empty() { "" } else { ": " };
     let state = format!("{}{separator}{}", state_of(status), why.join(", "));
+    let channels = [("llm", "llmEnabled"), ("messaging", "messagingEnabled"), ("tools", "toolsEnabled")];
     let open =
         |(name, key): (&str, &str)| format!("{name} {}", if status[key] == true { "open" } else { "shut" });
     let budgets = budgets(status).map(|text| ("budgets", text));
     let shown = [
         ("state", state),
-        ("channels", CHANNELS.map(open).join(", ")),
+        ("channels", channels.map(open).join(", ")),
         ("agents", agents(&status["agents"])),
         ("loops", loops(status)),
         ("in progress", cell(&status["in_flight"])),

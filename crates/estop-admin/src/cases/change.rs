@@ -133,7 +133,7 @@ pub(super) struct ChangedEscalationOut {
 }
 
 /// Records what somebody did, and waits until it is to be seen.
-pub(super) fn record(app: &App, caller: &Caller, change: CaseChange) -> Result<(), Problem> {
+pub(crate) fn record(app: &App, caller: &Caller, change: CaseChange) -> Result<(), Problem> {
     app.operator.change_case(change, &caller.by)?;
     if app.operator.is_stored() {
         return Ok(());

@@ -295,6 +295,41 @@ fn ui_2_status_ends_with_1_when_the_button_is_pressed() {
 }
 
 #[test]
+fn ui_2_status_ends_with_1_while_a_channel_is_shut() {
+    let house = new_house("");
+    let estop = house.start();
+    house.estop(&["kill", "--channel", "messaging"]).is(0, "");
+    house.estop(&["status"]).is(1, "RUNNING").is(1, "messaging shut");
+    let (status, ready) = house.owner("GET", "/readyz", "");
+    assert!(status == 200 && ready.contains(r#""shut":["messaging"]"#), "{status}: {ready}");
+    estop.end();
+}
+
+#[test]
+fn ui_2_a_mistyped_agent_and_a_list_of_nothing_are_refused() {
+    let house = new_house("");
+    let estop = house.start();
+    house.estop(&["agents", "add", "coder"]).is(0, "Added coder");
+    let lists: [&[&str]; 5] = [
+        &["journal", "events"],
+        &["incidents", "list"],
+        &["escalations", "list"],
+        &["runs", "list"],
+        &["spend"],
+    ];
+    for list in lists {
+        let run = |more: &[&str]| house.estop(&[list, more].concat());
+        run(&["--agent", "codr"]).is(1, "There is no agent `codr`. Did you mean `coder`?");
+        run(&["--agent", "nobody"]).is(1, "There is no agent `nobody`. `estop agents list` shows them all.");
+        run(&["--agent", "Coder"]).is(0, "");
+        run(&["--limit", "0"]).is(2, if list == ["spend"] { "1..=500" } else { "from 1 to 10000" });
+    }
+    house.estop(&["alerts", "log", "--limit", "0"]).is(2, "from 1 to 10000");
+    house.estop(&["agents", "show", "codr"]).is(1, "Did you mean `coder`?");
+    estop.end();
+}
+
+#[test]
 fn st_1_a_backup_of_a_running_estop_is_restored_and_what_was_there_is_kept() {
     let house = new_house("");
     let estop = house.start();

@@ -91,6 +91,7 @@ fn ob_4_readiness_and_status_say_that_estop_ends() {
     house.model.always(Reply { hold: Some(Hold::Headers), ..Reply::default() });
     let estop = house.start();
     assert_eq!(house.owner("GET", "/readyz", "").0, 200);
+    assert!(house.owner("GET", "/metrics", "").1.contains("\nestop_ending 0\n"));
     let asked = in_progress(&house, &estop);
     drain(&estop);
     let (status, body) = house.owner("GET", "/readyz", "");
@@ -98,6 +99,7 @@ fn ob_4_readiness_and_status_say_that_estop_ends() {
     let (status, body) = house.owner("GET", "/api/emergency/status", "");
     assert!(status == 200 && body.contains(r#""ending":true"#), "{status}: {body}");
     assert!(body.contains(r#""operational":false"#), "{body}");
+    assert!(house.owner("GET", "/metrics", "").1.contains("\nestop_ending 1\n"));
     let shown = house.estop(&["status"]);
     assert_eq!(shown.code, 1, "{shown:?}");
     assert!(shown.out.contains("RUNNING, BUT ENDING"), "{shown:?}");

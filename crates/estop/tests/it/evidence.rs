@@ -324,6 +324,44 @@ fn ev_1_what_only_watched_guards_saw_has_its_steps_too() {
 }
 
 #[test]
+fn ev_1_a_pattern_is_muted_by_the_command_and_counts_again() {
+    let house = House::new(LOOPS);
+    let estop = house.start();
+    let id = stopped(&house, &estop, "coder");
+    house
+        .estop(&["incidents", "mute", &id])
+        .is(0, "Calls of get_weather by agent coder do not count as repetition from here on.")
+        .is(0, &format!("estop incidents unmute {id}"))
+        .is(0, "deactivated");
+    house.estop(&["incidents", "mute", &id]).is(0, "Nothing was changed.");
+    house.estop(&["incidents", "show", &id]).is(0, "noted by owner: Calls of get_weather do not count");
+    wait_for("the change is journaled", || {
+        let changed = house.estop(&["journal", "events", "--agent", "coder", "--type", "policy_changed"]);
+        changed.out.contains("by=owner").then_some(())
+    });
+    assert_eq!(converse(&estop, "coder", &[json!({"role": "user", "content": "Go on."})]), 400);
+    house.estop(&["agents", "activate", "coder"]).is(0, "reactivated");
+    let repeats = || {
+        let mut messages = vec![json!({"role": "user", "content": TASK})];
+        (0..8).all(|n| {
+            let call = json!({"id": format!("c{n}"), "type": "function",
+                "function": {"name": "get_weather", "arguments": "{}"}});
+            messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+            messages.push(json!({"role": "tool", "tool_call_id": format!("c{n}"), "content": RESULT}));
+            converse(&estop, "coder", &messages) == 200
+        })
+    };
+    assert!(repeats(), "what is muted is no loop");
+    house.estop(&["incidents", "unmute", &id]).is(0, "by agent coder count as repetition again.");
+    assert!(!repeats(), "it counts again");
+    house.estop(&["journal", "events", "--guard", "loop", "--since", "1h"]).is(0, "kill_switch");
+    house.estop(&["journal", "events", "--guard", "loop", "--until", "1h"]).is(0, "No matching events.");
+    house.estop(&["journal", "events", "--guard", "lop"]).is(1, "must be the name of a guard: ");
+    house.estop(&["incidents", "mute", "coder-0"]).is(1, "There is no incident");
+    estop.end();
+}
+
+#[test]
 fn ev_1_a_loop_of_an_agent_that_acts_in_its_answers_reads_like_one() {
     let house = House::new(LOOPS);
     let estop = house.start();

@@ -14,12 +14,13 @@ use estop_store::{Incident, Store};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-use super::change::record;
-use super::{CasePath, find_incident};
 use crate::access::Caller;
 use crate::agents::row::Found;
 use crate::agents::{overrides, row, shown};
+use crate::cases::{CasePath, find_incident, record};
 use crate::evidence::{SETTING, WatchedEvent, stays_stopped};
 use crate::input::{JsonOrNothing, PathIn};
 use crate::output::{Answer, kept_json};
@@ -27,6 +28,10 @@ use crate::problem::{Kind, Problem};
 use crate::state::App;
 
 const KEY: &str = "exempt_tools";
+
+pub(crate) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::default().routes(routes!(mute, unmute))
+}
 
 /// What of a loop can be muted.
 pub(crate) struct Pattern {
@@ -107,7 +112,7 @@ fn mutable(tool: &str, instead: &str) -> Result<Name, String> {
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Mute)]
-pub(super) struct MuteIn {
+struct MuteIn {
     /// The tool the caller saw: with another one nothing is done.
     #[serde(default)]
     tool: Option<String>,
@@ -116,7 +121,7 @@ pub(super) struct MuteIn {
 /// What was muted.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Muted)]
-pub(super) struct MuteOut {
+struct MuteOut {
     agent: String,
     tool: String,
     /// Its calls do not count as repetition.
@@ -133,7 +138,7 @@ pub(super) struct MuteOut {
 /// that of an incident, or `AGENT-RECORD` of an event with steps (`would_have_stopped`, `nudged`).
 #[utoipa::path(post, path = "/api/incidents/{id}/mute", tag = "cases", params(CasePath), request_body = Option<MuteIn>,
     responses((status = 200, body = MuteOut)))]
-pub(super) async fn mute(
+async fn mute(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     PathIn(path): PathIn<CasePath>,
@@ -145,7 +150,7 @@ pub(super) async fn mute(
 /// Has calls of the tool count as repetition again.
 #[utoipa::path(delete, path = "/api/incidents/{id}/mute", tag = "cases", params(CasePath),
     responses((status = 200, body = MuteOut)))]
-pub(super) async fn unmute(
+async fn unmute(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     PathIn(path): PathIn<CasePath>,
