@@ -60,7 +60,7 @@ pub(crate) struct Tried {
     pub(crate) threshold: Option<f64>,
     /// A tool whose calls do not count as repetition, beside those of today.
     #[serde(default)]
-    #[schema(min_length = 1, max_length = 128)]
+    #[schema(min_length = 1, max_length = 128, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$")]
     pub(crate) exempt_tool: Option<String>,
     /// How many days back, 1–30.
     #[serde(default)]

@@ -34,6 +34,12 @@ fn event_type() -> Object {
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names)).build()
 }
 
+/// The guards there are, in the document.
+fn guard_name() -> Object {
+    let names = Guard::ALL.into_iter().map(Guard::name);
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names)).build()
+}
+
 /// Which events.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -47,11 +53,13 @@ struct Filter {
     #[param(rename = "type", required = false, schema_with = event_type)]
     event_type: Option<Name>,
     /// Of this guard, as `loop`: what it did, or would have done.
-    #[param(value_type = Option<String>)]
+    #[param(required = false, schema_with = guard_name)]
     guard: Option<Name>,
-    /// Not older than this: a day or a minute in UTC, as `2026-11-19` or `2026-11-19T03:30`, or a moment (RFC 3339).
+    /// Not older than this: a moment (RFC 3339), or a day or a minute in UTC, as `2026-11-19` or `2026-11-19T03:30`.
+    #[param(value_type = Option<String>, format = DateTime)]
     from: Option<String>,
     /// Not later than this; a day and a minute are meant to their end.
+    #[param(value_type = Option<String>, format = DateTime)]
     to: Option<String>,
     /// The `next` of the page before, or a record's number.
     #[param(pattern = "^[0-9]{1,15}([.][0-9]{1,6})?$")]
@@ -107,6 +115,12 @@ async fn list(State(app): State<App>, QueryIn(filter): QueryIn<Filter>) -> Answe
     if let Some(unknown) = filter.event_type.as_deref().filter(|name| !EVENT_TYPES.contains(name)) {
         let known = EVENT_TYPES.join(", ");
         return Err(Problem::field("type", format!("`{unknown}` is no type of events; there are {known}")));
+    }
+    let given = [("from", &filter.from), ("to", &filter.to)];
+    if let Some((field, _)) =
+        given.iter().find(|(_, at)| at.as_deref().is_some_and(|at| at.trim().is_empty()))
+    {
+        return Err(Problem::field(*field, "must be a moment, as 2026-11-19T03:30:00Z, or left out"));
     }
     let mut search = Search {
         event_type: filter.event_type,
