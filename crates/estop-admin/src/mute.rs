@@ -10,7 +10,7 @@ use estop_core::ids::Name;
 use estop_core::printable::named;
 use estop_core::run::test_command::is_shell_tool;
 use estop_core::system::{CaseChange, CaseKind, CaseStep};
-use estop_store::{Incident, Store};
+use estop_store::Incident;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -61,12 +61,12 @@ impl Pattern {
     }
 
     /// Of whichever has this id.
-    fn find(store: &dyn Store, id: &str) -> Result<Pattern, Problem> {
-        let found = match find_incident(store, id) {
+    fn find(app: &App, id: &str) -> Result<Pattern, Problem> {
+        let found = match find_incident(app, id) {
             Ok(incident) => Pattern::of_incident(&incident),
             Err(problem) => {
                 let seq = id.rsplit_once('-').and_then(|(_, seq)| seq.parse().ok());
-                let event = seq.and_then(|seq| WatchedEvent::find(store, seq).ok());
+                let event = seq.and_then(|seq| WatchedEvent::find(app.store_here(), seq).ok());
                 Pattern::of_event(&event.filter(|event| event.id() == id).ok_or(problem)?)
             }
         };
@@ -162,7 +162,7 @@ async fn set(app: App, caller: Caller, id: Name, asked: MuteIn, muted: bool) -> 
     let here = Arc::clone(&app);
     app.work(move || {
         let _edit = here.edit();
-        let pattern = Pattern::find(here.store_here(), &id)?;
+        let pattern = Pattern::find(&here, &id)?;
         let tool = pattern.tool.clone().map_err(|why| Problem::new(Kind::Conflict, why))?;
         if let Some(seen) = asked.tool.filter(|seen| **seen != *tool) {
             let message = format!("the tool of {id} is {tool}, not {}", named(&seen));

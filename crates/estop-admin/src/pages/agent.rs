@@ -205,8 +205,12 @@ fn agent(
 fn newest(app: &App, view: &AgentView, types: &[&str]) -> Result<Option<StoredEvent>, StoreError> {
     let mut found: Vec<StoredEvent> = Vec::new();
     for event_type in types {
-        let (agent, event_type) = (Some(view.name.clone()), Some((*event_type).into()));
-        found.extend(app.store_here().events(&EventFilter { agent, event_type, before: None }, 1)?);
+        let filter = EventFilter {
+            agent: Some(view.name.clone()),
+            event_type: Some((*event_type).into()),
+            ..EventFilter::default()
+        };
+        found.extend(app.store_here().events(&filter, 1)?);
     }
     Ok(found.into_iter().max_by_key(|found| found.key))
 }

@@ -5,10 +5,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use estop_config::{Env, closest};
 use estop_config::data_dir::socket;
 use estop_config::printable::escaped;
 use estop_config::printed_command::Commands;
+use estop_config::{Env, closest};
 use http::Method;
 use secrecy::SecretString;
 use serde_json::{Value, json};
