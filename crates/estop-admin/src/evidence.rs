@@ -3,35 +3,32 @@
 //!
 //! Steps kept in full are for operators and admins: whoever may only look sees excerpts without secrets, or none.
 
+mod sentence;
+mod visible;
+
 use estop_core::agent::status::AgentStatus;
 use estop_core::budget::Amount;
 use estop_core::ended::Ended;
-use estop_core::fingerprint::signature::action_in_text;
 use estop_core::ids::Name;
 use estop_core::money::NanoUsd;
 use estop_core::operator::{Excerpt, InFlightStep, IncidentSteps, KeptStep, StepEnd, ToolUse};
-use estop_core::policy::EvidenceMode;
-use estop_core::printable::{escaped, escaped_within, named};
+use estop_core::printable::{escaped, named};
 use estop_core::system::{SYSTEM, SystemState};
 use estop_store::{CaseStatus, EventFilter, EventKey, Evidence, Incident, Store, TokenRole};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::access::rank;
 use crate::output::{AmountOut, kept_json, moment};
 use crate::problem::Problem;
 use crate::state::App;
+use sentence::sentence;
+use visible::{Subject, visible};
 
 /// How the setting that would have spared a stop is introduced.
 pub(crate) const SETTING: &str = "If this is its work";
-/// Characters of arguments and results in the sentence.
-const IN_SENTENCE: usize = 60;
 /// A shorter stretch is none that a person would call waste.
 const WASTED_MIN_MS: u64 = 100;
-const DAY_MS: i64 = 86_400_000;
-/// Steps are saved some moments after their incident.
-const SAVED_WITHIN_MS: i64 = 10_000;
 
 /// What led to an incident.
 #[derive(Serialize, ToSchema)]
@@ -268,181 +265,10 @@ fn amount(usd: NanoUsd, tokens: u64) -> AmountOut {
     AmountOut::from(Amount { usd, tokens })
 }
 
-/// What steps are of.
-struct Subject<'a> {
-    id: &'a str,
-    agent: &'a str,
-    at: i64,
-    /// Nobody was stopped.
-    is_watched: bool,
-}
-
-impl Subject<'_> {
-    fn of(incident: &Incident) -> Subject<'_> {
-        Subject { id: &incident.id, agent: &incident.agent, at: incident.opened_at, is_watched: false }
-    }
-}
-
 /// What happened, as the page and the list of incidents say it, as far as this role may see it.
 pub(crate) fn headline(app: &App, incident: &Incident, kept: Option<&Evidence>, role: TokenRole) -> String {
     let (steps, _) = visible(kept, role, app, &Subject::of(incident));
     sentence(incident, &kept_json(&incident.evidence), &steps)
-}
-
-/// The steps, or none and why.
-fn visible(
-    kept: Option<&Evidence>,
-    role: TokenRole,
-    app: &App,
-    of: &Subject<'_>,
-) -> (IncidentSteps, Option<String>) {
-    let none = |why: String| (IncidentSteps::default(), Some(why));
-    let Some(kept) = kept else { return none(not_kept(app, of)) };
-    if let Some((by, at)) = &kept.deleted {
-        return none(format!("The steps were deleted by {} at {}.", escaped(by), moment(*at)));
-    }
-    let read = kept.steps.as_deref().map(serde_json::from_str::<IncidentSteps>);
-    match read {
-        Some(Ok(steps)) if steps.steps.is_empty() => {
-            let missing = none_known(steps.mode, of.agent);
-            (steps, Some(missing))
-        }
-        Some(Ok(steps)) if steps.mode == EvidenceMode::Full && rank(role) < rank(TokenRole::Operator) => {
-            none(
-                "The steps were kept in full (`evidence: full`): operators and admins may see them."
-                    .to_owned(),
-            )
-        }
-        Some(Ok(steps)) => (steps, None),
-        Some(Err(_)) | None => none("The steps cannot be read.".to_owned()),
-    }
-}
-
-/// Why a stop was saved without steps.
-fn none_known(mode: EvidenceMode, agent: &str) -> String {
-    let agent = escaped(agent);
-    match mode {
-        EvidenceMode::Off => {
-            format!("No steps were kept of this: the policy of {agent} said `evidence: off`.")
-        }
-        EvidenceMode::Redacted | EvidenceMode::Full => format!(
-            "No steps of {agent} were in memory then: it had made no request and no tool call since estop was started, or others \
-             had made too many since."
-        ),
-    }
-}
-
-/// Why nothing was saved, as far as it is known.
-fn not_kept(app: &App, of: &Subject<'_>) -> String {
-    if let Some(why) = app.operator.steps_unsaved(of.id) {
-        return format!("Evidence could not be saved: {}.", escaped(&why));
-    }
-    if of.agent == SYSTEM {
-        return "The emergency stop is no agent's: no steps belong to it.".to_owned();
-    }
-    let age = app.now().saturating_sub(of.at);
-    match app.place.evidence_days {
-        Some(days) if age >= i64::from(days) * DAY_MS => {
-            format!("The steps are too old: they are deleted after {days} days (`retention.evidence_days`).")
-        }
-        Some(_) | None if of.is_watched => {
-            "The steps were not kept: of what is only watched they are kept once in ten minutes of each agent, and the newest 1,000 \
-             of all."
-                .to_owned()
-        }
-        Some(_) | None if age < SAVED_WITHIN_MS => {
-            "The steps are about to be saved: look again in a moment.".to_owned()
-        }
-        Some(_) | None => {
-            "The steps are not there: estop ended before they were saved, or its database has only newer ones.".to_owned()
-        }
-    }
-}
-
-/// Which agent did what, how often.
-fn sentence(incident: &Incident, proof: &Value, kept: &IncidentSteps) -> String {
-    let agent = escaped(&incident.agent);
-    let Some(tool) = proof["tool"].as_str().filter(|tool| !tool.is_empty()) else {
-        if let Some(said) = acted_again(kept).or_else(|| said_again(kept)) {
-            return format!("{agent} {said}");
-        }
-        if &*incident.agent == SYSTEM {
-            let summary = escaped(incident.summary.trim_end_matches('.'));
-            return format!("{summary}.{}", in_progress(&proof["in_progress"]));
-        }
-        // What would have spared it is among the things to do.
-        let summary = incident.summary.split(SETTING).next().unwrap_or_default();
-        let summary = escaped(summary.trim_end());
-        return if summary.contains(&agent) { summary } else { format!("{agent} was stopped. {summary}") };
-    };
-    let repeated = kept.steps.iter().rev().flat_map(|step| step.did.iter().rev());
-    let repeated = repeated.chain(kept.steps.iter().rev().flat_map(|step| step.calls.iter().rev()));
-    let call = repeated.into_iter().find(|used| *used.tool == *tool);
-    let args = call.map(|call| format!("({})", escaped_within(&call.args.text, IN_SENTENCE)));
-    let rule = &proof["repetition"];
-    let count = |rule: &Value| rule["repeats"].as_u64();
-    let times = match () {
-        () if rule["back_to_back"]["period"].as_u64().is_some_and(|period| period > 1) => {
-            let times = count(&rule["back_to_back"]).unwrap_or(0);
-            let period = rule["back_to_back"]["period"].as_u64().unwrap_or(0);
-            format!(", in the same {period} steps {times} times in a row")
-        }
-        () => {
-            let times = [&rule["back_to_back"], &rule["within_window"], &rule["unbroken"], &proof["stretch"]];
-            match times.into_iter().find_map(count).filter(|times| *times > 1) {
-                Some(times) => format!(" {times} times"),
-                None => String::new(),
-            }
-        }
-    };
-    let result = call.and_then(|call| call.result.as_ref()).map(|result| result.text.trim());
-    let result = result.filter(|result| !result.is_empty() && !times.is_empty());
-    let result =
-        result.map(|result| format!(", the latest result was “{}”", escaped_within(result, IN_SENTENCE)));
-    let (args, result) = (args.unwrap_or_default(), result.unwrap_or_default());
-    format!("{agent} called {}{args}{times}{result}.", named(tool))
-}
-
-/// The requests to models that the pressed button found in progress; nothing if it left them alone.
-fn in_progress(found: &Value) -> String {
-    let requests = match found["requests"].as_u64() {
-        None => return String::new(),
-        Some(0) => return " No request to a model was in progress.".to_owned(),
-        Some(1) => "1 request to a model was".to_owned(),
-        Some(requests) => format!("{requests} requests to models were"),
-    };
-    let agents = found["agents"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut agents: Vec<String> = agents
-        .iter()
-        .map(|of| format!("{} {}", escaped(of["agent"].as_str().unwrap_or_default()), of["requests"]))
-        .collect();
-    match found["more_agents"].as_u64() {
-        None | Some(0) => {}
-        Some(more) => agents.push(format!("{more} more agents")),
-    }
-    format!(" {requests} in progress and ended: {}.", agents.join(", "))
-}
-
-/// The text that came again and again, if the steps that count are talk.
-fn said_again(kept: &IncidentSteps) -> Option<String> {
-    let repeats = |step: &&KeptStep| step.counts.prompt && step.counts.response;
-    let times = kept.steps.iter().filter(repeats).count();
-    let latest = kept.steps.iter().rev().find(repeats).filter(|_| times > 1)?;
-    let (asked, answer) = (latest.asked.as_ref()?, latest.answer.as_ref()?);
-    let [asked, answer] = [asked, answer].map(|said| escaped_within(said.text.trim(), IN_SENTENCE));
-    Some(format!("was asked the same and answered the same {times} times: “{asked}” – “{answer}”."))
-}
-
-/// The action in text that came again and again, and what came of it.
-fn acted_again(kept: &IncidentSteps) -> Option<String> {
-    let acts = |step: &&KeptStep| step.counts.step && step.did.last().is_some_and(|did| did.tool.is_empty());
-    let times = kept.steps.iter().filter(acts).count();
-    let latest = kept.steps.iter().rev().find(acts).filter(|_| times > 1)?.did.last()?;
-    let (wrote, told) = (latest.args.text.trim(), latest.result.as_ref()?.text.trim());
-    // Its thoughts come first, and differ. Whoever only talks has no action.
-    let (_, action) = action_in_text(wrote)?;
-    let [action, told] = [action, told].map(|text| escaped_within(text, IN_SENTENCE));
-    Some(format!("did “{action}” {times} times in its answers, and was told “{told}” each time."))
 }
 
 /// What resolving an incident does not release, and the command that does; `None` = nothing is stopped.

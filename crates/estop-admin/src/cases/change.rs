@@ -10,7 +10,8 @@ use estop_store::{CaseEntry, CaseStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{CasePath, EscalationOut, IncidentOut, StatusIn, find_incident, latest};
+use super::escalations::EscalationOut;
+use super::{CasePath, IncidentOut, StatusIn, find_incident, latest};
 use crate::access::Caller;
 use crate::evidence::how_to_clear;
 use crate::input::{Checks, IfMatch, IfMatchGiven, JsonIn, PathIn, nullable};

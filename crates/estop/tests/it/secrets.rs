@@ -330,7 +330,10 @@ fn id_3_ks_5_no_secret_is_found_anywhere_after_everything_happened() {
                 continue;
             }
             // Steps before a stop are kept in the database and its backups, words and all; secrets are masked there (EV-1).
-            let has_steps = place.contains("estop.db") || place == "backup.db";
+            // The sentence of an incident, in a list too, names the call or the text that came again.
+            let has_steps = place.contains("estop.db")
+                || place == "backup.db"
+                || place.ends_with("the answer to GET /api/incidents");
             if has_steps && ["prompt", "answer"].contains(&&*wanted.name) {
                 continue;
             }

@@ -6,24 +6,30 @@ use estop_store::{Meta, Sqlite, SqliteOptions, StoreError};
 use super::*;
 
 fn steps(incident: &str) -> StepsToSave {
-    let task = Some(Excerpt { text: "x".repeat(60_000), of_bytes: None });
+    let task = Some(Excerpt { text: "x".repeat(20_000), of_bytes: None });
     let steps = IncidentSteps { task, ..IncidentSteps::default() };
     StepsToSave { incident: incident.into(), agent: "a".into(), at: 1, steps }
 }
+
+/// Sizes of what fills the database: large rows first, then small ones, until no steps of [`steps`] fit.
+const FILLERS: [usize; 2] = [50_000, 5_000];
 
 /// A database that has no room for steps, and the folder it is in.
 fn full() -> (tempfile::TempDir, Sqlite) {
     let folder = tempfile::tempdir().expect("a folder");
     let options = SqliteOptions { size_max_bytes: Some(1 << 20), ..SqliteOptions::default() };
     let store = Sqlite::open(&folder.path().join("estop.db"), options).expect("it opens");
-    let filled = (0..100).find_map(|n| store.put_meta(&format!("fill {n}"), &"x".repeat(50_000)).err());
-    assert_eq!(filled, Some(StoreError::Full));
+    for size in FILLERS {
+        let filled =
+            (0..100).find_map(|n| store.put_meta(&format!("fill {size} {n}"), &"x".repeat(size)).err());
+        assert_eq!(filled, Some(StoreError::Full));
+    }
     (folder, store)
 }
 
 fn make_room(store: &Sqlite) {
-    for n in 0..100 {
-        store.put_meta(&format!("fill {n}"), "").expect("there is room again");
+    for (size, n) in FILLERS.into_iter().flat_map(|size| (0..100).map(move |n| (size, n))) {
+        store.put_meta(&format!("fill {size} {n}"), "").expect("there is room again");
     }
 }
 
@@ -33,7 +39,8 @@ fn save_all(writer: &mut EvidenceWriter, store: &Sqlite, log: &StepLog, mode: Ev
         let Some(steps) = log.unsaved.oldest() else { break };
         writer.save(store, log, &steps, mode);
     }
-    assert!(log.unsaved.oldest().is_none(), "something waits still");
+    let left = log.unsaved.oldest().map(|left| log.unsaved.why(&left.incident));
+    assert!(left.is_none(), "something waits still: {left:?}");
 }
 
 #[test]
@@ -100,6 +107,7 @@ fn ev_1_steps_that_wait_are_dropped_when_somebody_deletes_them_their_agent_or_sw
 fn ev_1_steps_in_full_that_wait_are_masked_once_their_policy_says_redacted() {
     const SECRET: &str = "sk-ant-api03-Canary0123456789Canary";
     let (_folder, store) = full();
+    make_room(&store);
     let (mut writer, log) = (EvidenceWriter::default(), StepLog::default());
     let task = |said: &str| {
         let whole = said.len() as u64;
@@ -107,8 +115,7 @@ fn ev_1_steps_in_full_that_wait_are_masked_once_their_policy_says_redacted() {
     };
     let said = format!("Use {SECRET}. {} {}", "word ".repeat(100), &SECRET[..20]);
     let whole = IncidentSteps { mode: EvidenceMode::Full, task: task(&said), ..IncidentSteps::default() };
-    writer.save_new(&store, &log, StepsToSave { steps: whole, ..steps("i1") });
-    make_room(&store);
+    log.unsaved.add(StepsToSave { steps: whole, ..steps("i1") });
     save_all(&mut writer, &store, &log, EvidenceMode::Redacted);
     let kept = store.evidence("i1").expect("it reads").and_then(|kept| kept.steps).expect("steps");
     assert!(!kept.contains("Canary") && kept.contains("[masked:key:"), "{kept}");
