@@ -148,7 +148,7 @@ class Night:
         """Each stop: how it comes about, its alert, and where everything stands on the page that the alert links to."""
         return [
             ("loop", self.loops, ("kill_switch", "looper"), INCIDENT, ["get_weather", "Berlin", "estop agents activate looper"]),
-            ("budget", self.spends, ("budget", "spender"), AGENT, ["Budget refused since", "raise the budget"]),
+            ("budget", self.spends, ("budget", "spender"), AGENT, ["Refused since", "refused by budget", "raise the budget"]),
             # Nobody is woken because an agent keeps its hours: its own page says it.
             ("hours", self.works_at_night, None, AGENT, ["allowed_hours", "Until 20"]),
             ("run-limit", self.runs_on, ("circuit_breaker", "runner"), ESCALATION, ["issue-42", "estop runs extend runner issue-42", "The tests need a database."]),
