@@ -75,8 +75,8 @@ struct ListPage {
     frame: Frame,
     incidents: Vec<Row>,
     all: bool,
-    /// How many there are on all pages.
-    total: String,
+    /// How many there are, here and on all pages.
+    count: String,
     next: Option<String>,
 }
 
@@ -121,6 +121,15 @@ pub(super) fn case_badge(status: CaseStatus) -> Badge {
     }
 }
 
+fn counted(shown: u64, total: u64, all: bool) -> String {
+    let kind = if all { "" } else { "unresolved " };
+    match (shown == total, grouped(total)) {
+        (true, _) if total == 1 => format!("1 {kind}incident."),
+        (true, total) => format!("{total} {kind}incidents."),
+        (false, total) => format!("{shown} of {total} {kind}incidents are on this page."),
+    }
+}
+
 pub(super) async fn list(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -135,11 +144,12 @@ pub(super) async fn list(
         }
         let rows = found.iter().map(|incident| Row::listed(app, incident, caller.role));
         let incidents = rows.collect::<Result<_, _>>()?;
+        let shown = found.len() as u64;
         Ok(ListPage {
             frame: Frame::of(app, &caller, "/incidents", "Incidents")?,
             next: next.map(|cursor| asked.link("/incidents", &cursor)),
             incidents,
-            total: grouped(total),
+            count: counted(shown, total, asked.is_all()),
             all: asked.is_all(),
         })
     })

@@ -126,15 +126,19 @@ impl StepRow {
             (None, _) => "tool call".to_owned(),
         };
         let model = step.model.as_deref().map(|model| format!(", {}", named(model))).unwrap_or_default();
-        let clock = step.at.get(11..23).unwrap_or_default().to_owned();
         StepRow {
             at: step.at.clone(),
-            clock,
+            clock: clock(&step.at),
             counts: step.counts.join(", "),
             parts: parts(step),
             facts: format!("{what}{model}{tokens}{usd}{took}"),
         }
     }
+}
+
+/// The time of day of a moment, to the millisecond.
+fn clock(at: &str) -> String {
+    at.parse::<jiff::Timestamp>().map(|at| at.strftime("%H:%M:%S%.3f").to_string()).unwrap_or_default()
 }
 
 fn parts(step: &StepOut) -> Vec<Part> {
@@ -169,5 +173,17 @@ fn compare(earlier: &StepOut, latest: &StepOut) -> Vec<Compared> {
         let text = |part: Option<Part>| part.map(|part| part.text).unwrap_or_default();
         let (earlier, latest) = (text(left), text(right));
         rows.push(Compared { same: earlier == latest, label, earlier, latest });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clock;
+
+    #[test]
+    fn ev_1_a_step_has_its_time_to_the_millisecond() {
+        let times =
+            ["2026-11-19T11:37:40.04Z", "2026-11-19T11:37:40Z", "2026-11-19T11:37:40.047Z"].map(clock);
+        assert_eq!(times, ["11:37:40.040", "11:37:40.000", "11:37:40.047"]);
     }
 }
