@@ -5,6 +5,7 @@ use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
 use super::fault::ValueError;
 use super::known_keys::keys_of;
+use super::origin::SourceText;
 use super::overrides::Override;
 use super::problem::{Problem, Spot, printable, printable_sentence};
 use super::redact;
@@ -23,7 +24,7 @@ pub(super) fn not_yaml(refused: &NotYaml, text: &str, name: &str) -> Problem {
 }
 
 /// What a type refused, in a file or in the variables that were laid over it.
-pub(super) fn refused(refusal: &TypeMismatch, text: &str, name: &str, overrides: &[Override]) -> Problem {
+pub(super) fn refused(refusal: &TypeMismatch, texts: &[SourceText<'_>], overrides: &[Override]) -> Problem {
     let found = match refusal.at.as_deref() {
         Some((_, Some(found))) => Found::Text(found.clone()),
         Some((_, None)) => Found::Nothing,
@@ -37,12 +38,8 @@ pub(super) fn refused(refusal: &TypeMismatch, text: &str, name: &str, overrides:
             variable.problem(message).with_help(help)
         }
         place => {
-            let spot = match place {
-                Some(ValueSource::File(location)) => Some(Spot::of(text, location)),
-                Some(ValueSource::Variable(_) | ValueSource::SectionFor(_)) | None => None,
-            };
             let (message, help) = sentence(refusal, &found, &[]);
-            Problem::at(name, spot, message).with_help(help)
+            place.unwrap_or(ValueSource::SectionFor(0)).problem(texts, message).with_help(help)
         }
     }
 }

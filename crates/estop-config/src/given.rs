@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::origin::SourceText;
 use super::overrides::Override;
 use super::problem::printable;
 use super::redact;
@@ -19,14 +20,14 @@ pub struct GivenValue {
 }
 
 /// Every value of a tree, in its order.
-pub(super) fn values(tree: &Node, file: &str, overrides: &[Override]) -> Vec<GivenValue> {
-    let mut listed = List { file, overrides, path: Vec::new(), values: Vec::new() };
+pub(super) fn values(tree: &Node, texts: &[SourceText<'_>], overrides: &[Override]) -> Vec<GivenValue> {
+    let mut listed = List { texts, overrides, path: Vec::new(), values: Vec::new() };
     listed.add(tree);
     listed.values
 }
 
 struct List<'t> {
-    file: &'t str,
+    texts: &'t [SourceText<'t>],
     overrides: &'t [Override],
     path: Vec<Step>,
     values: Vec<GivenValue>,
@@ -72,7 +73,7 @@ impl List<'_> {
 
     fn origin(&self, place: ValueSource) -> String {
         match place {
-            ValueSource::File(location) => format!("{}:{}", printable(self.file), location.line()),
+            ValueSource::Text(..) => place.in_words(self.texts).unwrap_or_default(),
             ValueSource::Variable(number) | ValueSource::SectionFor(number) => {
                 let variable = self.overrides.get(number).map_or("", |variable| &variable.variable);
                 format!("environment variable {variable}")

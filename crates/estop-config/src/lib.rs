@@ -44,6 +44,7 @@ mod values;
 mod env;
 mod find_file;
 mod given;
+mod include;
 mod overlay;
 mod overrides;
 mod paths;
@@ -74,7 +75,8 @@ use estop_core::policy_file::{PolicyFile, PolicyIn};
 use rustix::fs::OFlags;
 use serde::Deserialize;
 
-use origin::Origin;
+use include::Texts;
+use origin::{Origin, SourceText};
 use overrides::Override;
 use printed_command::Commands;
 use shape::{DataDirIn, FileIn};
@@ -125,14 +127,19 @@ pub enum ConfigError {
 
 /// Reads a configuration file for its policies.
 pub fn load(path: &Path) -> Result<PolicyFile, ConfigError> {
-    parse(&text_of(path)?, &path.display().to_string())
+    policies_of(&Texts::read(path)?)
 }
 
 /// Reads a configuration's text for its policies; `name` stands in messages.
 pub fn parse(text: &str, name: &str) -> Result<PolicyFile, ConfigError> {
-    let tree = read_tree(text, name)?;
-    let file = read_file(&tree, text, name, &[])?;
-    Ok(policies(file, Origin { text, name, tree: Some(&tree), overrides: &[] })?)
+    policies_of(&Texts::alone(text, name)?)
+}
+
+fn policies_of(texts: &Texts) -> Result<PolicyFile, ConfigError> {
+    let texts = texts.all();
+    let tree = include::tree(&texts)?;
+    let file = read_file(&tree, &texts, &[])?;
+    Ok(policies(file, Origin { texts: &texts, tree: Some(&tree), overrides: &[] })?)
 }
 
 /// Reads the configuration of `estop serve`: the file that is named, else the one found in the usual places, if there is
@@ -140,7 +147,7 @@ pub fn parse(text: &str, name: &str) -> Result<PolicyFile, ConfigError> {
 pub fn load_serve(named: Option<&Path>, env: &Env) -> Result<ServeConfig, ConfigError> {
     match file(named, env)? {
         Some(path) => {
-            let config = parse_serve(&text_of(&path)?, &path.display().to_string(), env)?;
+            let config = serve_of(&Texts::read(&path)?, env)?;
             if named.is_none() && env.get("ESTOP_DATA_DIR").is_none() {
                 check_absolute(&path, &config.data_dir)?;
             }
@@ -167,28 +174,40 @@ pub fn overlooked(env: &Env) -> Option<String> {
 /// [`load_serve`].
 pub fn given(named: Option<&Path>, env: &Env) -> Result<Vec<GivenValue>, ConfigError> {
     let config = load_serve(named, env)?;
-    let (text, name) = match &config.file {
-        Some(path) => (text_of(path)?, path.display().to_string()),
-        None => (String::new(), "configuration".to_owned()),
+    let texts = match &config.file {
+        Some(path) => Texts::read(path)?,
+        None => Texts::alone("", "configuration")?,
     };
-    let mut tree = read_tree(&text, &name)?;
+    let texts = texts.all();
+    let mut tree = include::tree(&texts)?;
     let overrides = overrides::overrides(env)?;
     overlay::lay(&mut tree, &overrides);
-    Ok(given::values(&tree, &name, &overrides))
+    Ok(given::values(&tree, &texts, &overrides))
 }
 
 /// Reads the configuration of `estop serve` from a file's text; `name` stands in messages.
 pub fn parse_serve(text: &str, name: &str, env: &Env) -> Result<ServeConfig, ConfigError> {
-    // The file alone first, so that each mistake has its own place.
-    let tree = read_tree(text, name)?;
-    let mut file = read_file(&tree, text, name, &[])?;
+    serve_of(&Texts::alone(text, name)?, env)
+}
+
+/// A configuration file, and the files and folders that it includes, as far as they can be found: whoever looks for changes
+/// looks at all of them.
+pub fn watched(path: &Path) -> Vec<PathBuf> {
+    include::watched(path)
+}
+
+fn serve_of(texts: &Texts, env: &Env) -> Result<ServeConfig, ConfigError> {
+    let texts = texts.all();
+    // The files alone first, so that each mistake has its own place.
+    let tree = include::tree(&texts)?;
+    let mut file = read_file(&tree, &texts, &[])?;
     let overrides = overrides::overrides(env)?;
     if !overrides.is_empty() {
         let mut laid = tree.clone();
         overlay::lay(&mut laid, &overrides);
-        file = read_file(&laid, text, name, &overrides)?;
+        file = read_file(&laid, &texts, &overrides)?;
     }
-    let origin = Origin { text, name, tree: Some(&tree), overrides: &overrides };
+    let origin = Origin { texts: &texts, tree: Some(&tree), overrides: &overrides };
     let llm_enabled = serve::llm_enabled(env)?;
     let log = log_variable::log(&file.log, env)?;
     let policies = policies(file.clone(), origin)?;
@@ -242,7 +261,7 @@ fn check_absolute(file: &Path, data_dir: &Path) -> Result<(), ConfigError> {
 }
 
 fn found_data_dir(given: Option<&values::FilePath>, name: &str, env: &Env) -> Result<PathBuf, ConfigError> {
-    let origin = Origin { text: "", name, tree: None, overrides: &[] };
+    let origin = Origin { texts: &[SourceText { name, text: "" }], tree: None, overrides: &[] };
     paths::data_dir(given, env).map_err(|fault| origin.problem(fault).into())
 }
 
@@ -289,8 +308,8 @@ fn read_tree(text: &str, name: &str) -> Result<Node, Problem> {
     yaml::tree(text, name)
 }
 
-fn read_file(tree: &Node, text: &str, name: &str, overrides: &[Override]) -> Result<FileIn, Problem> {
-    FileIn::deserialize(tree).map_err(|refusal| explain::refused(&refusal, text, name, overrides))
+fn read_file(tree: &Node, texts: &[SourceText<'_>], overrides: &[Override]) -> Result<FileIn, Problem> {
+    FileIn::deserialize(tree).map_err(|refusal| explain::refused(&refusal, texts, overrides))
 }
 
 /// The text of a file that is one.

@@ -57,6 +57,9 @@ pub(super) fn overrides(env: &Env) -> Result<Vec<Override>, Problem> {
     let mut found: Vec<Override> = Vec::new();
     for variable in env.names() {
         let Some(keys) = keys(variable) else { continue };
+        if keys[0] == "include" {
+            return Err(problem(variable, "has no meaning: `include` stands in the file".into()));
+        }
         let value = match env.get(variable) {
             Some(Ok("")) => return Err(problem(variable, "has no value; give one or unset it".into())),
             Some(Ok(value)) => value.to_owned(),

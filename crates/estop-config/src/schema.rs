@@ -17,6 +17,7 @@ pub fn schema() -> Value {
     let mut file = section(
         "The configuration of estop. Everything is optional.",
         &json!({
+            "include": texts("Further files with agents: YAML files, or folders of them, as seen from this file's folder."),
             "listen": listen(),
             "data_dir": path("Where estop keeps everything. Default: $XDG_STATE_HOME/estop or ~/.local/state/estop."),
             "tls": section("TLS of the data port: both files or neither.", &json!({

@@ -66,6 +66,9 @@ pub(super) struct FileIn {
     watchdog: WatchdogIn,
     budget: FleetBudgetIn,
     pub(super) agents: BTreeMap<Name, Option<ServedAgentIn>>,
+    /// Read before all else: their agents are among `agents` already.
+    #[serde(rename = "include")]
+    _include: Vec<FilePath>,
 }
 
 /// What is done when a part of estop stops running (KS-11). People are alerted in any case.

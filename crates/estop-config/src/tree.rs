@@ -48,7 +48,8 @@ pub(super) struct Node {
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ValueSource {
-    File(Location),
+    /// In the text of this number: 0 is the file itself, the others are included.
+    Text(usize, Location),
     /// The variable of this number says it.
     Variable(usize),
     /// It is there because this variable sets something in it.
@@ -115,6 +116,11 @@ impl Node {
         Node { value, place, defined: None, written: written.to_owned() }
     }
 
+    /// An empty document.
+    pub(super) fn nothing() -> Node {
+        Node::made(Value::Nothing, ValueSource::Text(0, Location::UNKNOWN), "")
+    }
+
     /// The value at `path`.
     pub(super) fn at(&self, path: &[Step]) -> Option<&Node> {
         let Some((step, path)) = path.split_first() else { return Some(self) };
@@ -142,16 +148,28 @@ impl Node {
 
     /// Everything in it comes from this variable.
     pub(super) fn belongs_to(&mut self, variable: usize) {
-        self.place = ValueSource::Variable(variable);
+        self.each_place(&|_| ValueSource::Variable(variable));
+    }
+
+    /// Everything in it stands in the text of this number.
+    pub(super) fn stands_in(&mut self, text: usize) {
+        self.each_place(&|place| match place {
+            ValueSource::Text(_, location) => ValueSource::Text(text, location),
+            ValueSource::Variable(_) | ValueSource::SectionFor(_) => place,
+        });
+    }
+
+    fn each_place(&mut self, changed: &impl Fn(ValueSource) -> ValueSource) {
+        self.place = changed(self.place);
         match &mut self.value {
-            Value::List(items) => items.iter_mut().for_each(|item| item.belongs_to(variable)),
+            Value::List(items) => items.iter_mut().for_each(|item| item.each_place(changed)),
             Value::Mapping(entries) => {
                 for (key, node) in entries {
-                    key.place = ValueSource::Variable(variable);
-                    node.belongs_to(variable);
+                    key.place = changed(key.place);
+                    node.each_place(changed);
                 }
             }
-            Value::Variable(node) => node.belongs_to(variable),
+            Value::Variable(node) => node.each_place(changed),
             Value::Nothing | Value::Scalar(_) => {}
         }
     }
@@ -181,7 +199,7 @@ impl<'de> Deserialize<'de> for Node {
         let here: Spanned<Value> = Spanned::deserialize(d)?;
         Ok(Node {
             value: here.value,
-            place: ValueSource::File(here.referenced),
+            place: ValueSource::Text(0, here.referenced),
             defined: Some(here.defined),
             written: String::new(),
         })
@@ -247,7 +265,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
         let mut entries = Vec::new();
         while let Some(key) = below(Step::Unknown, || map.next_key::<Spanned<String>>())? {
             let value = below(Step::Key(key.value.clone()), || map.next_value())?;
-            entries.push((Key { name: key.value, place: ValueSource::File(key.referenced) }, value));
+            entries.push((Key { name: key.value, place: ValueSource::Text(0, key.referenced) }, value));
         }
         Ok(Value::Mapping(entries))
     }

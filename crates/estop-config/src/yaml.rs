@@ -3,13 +3,14 @@
 use serde::de::DeserializeOwned;
 
 use super::explain;
+use super::origin::SourceText;
 use super::problem::Problem;
 use super::tree::{self, Node};
 
 /// Reads one YAML document. An empty text is an empty mapping.
 pub fn read<T: DeserializeOwned>(text: &str, name: &str) -> Result<T, Problem> {
     let tree = tree(text, name)?;
-    T::deserialize(&tree).map_err(|refusal| explain::refused(&refusal, text, name, &[]))
+    T::deserialize(&tree).map_err(|refusal| explain::refused(&refusal, &[SourceText { name, text }], &[]))
 }
 
 /// Reads one YAML document as a tree.

@@ -42,7 +42,7 @@ pub struct Source {
     pub path: PathBuf,
     /// The environment, with what the command line says before it.
     pub env: Env,
-    /// The file as it was before it was read at the start.
+    /// The file as it was before it was read.
     pub seen: Seen,
 }
 
@@ -106,16 +106,20 @@ impl Drop for Reloading {
     }
 }
 
-/// A file as it was looked at. Taken before it is read: whatever changes afterwards is a change.
+/// A configuration file, with what it includes, as it was looked at. Taken before it is read: whatever changes afterwards is a
+/// change.
 pub struct Seen {
-    look: Look,
+    /// The file first.
+    files: Vec<PathBuf>,
+    looks: Vec<Look>,
     digest: Hash64,
 }
 
 impl Seen {
     /// Looks at a file.
     pub fn of(path: &Path) -> Seen {
-        Seen { look: look(path), digest: digest(path) }
+        let files = estop_config::watched(path);
+        Seen { looks: looks(&files), digest: digest(&files), files }
     }
 }
 
@@ -127,14 +131,24 @@ fn look(path: &Path) -> Look {
     Some((about.modified().ok()?, about.len()))
 }
 
-fn digest(path: &Path) -> Hash64 {
-    let text = estop_config::bytes_of(path).unwrap_or_default();
-    signature::text(&String::from_utf8_lossy(&text))
+fn looks(files: &[PathBuf]) -> Vec<Look> {
+    files.iter().map(|file| look(file)).collect()
+}
+
+/// Of the file's text, and of the names and texts of what it includes; folders have no text.
+fn digest(files: &[PathBuf]) -> Hash64 {
+    let mut all = String::new();
+    for (number, file) in files.iter().enumerate() {
+        if number > 0 {
+            all = format!("{all}\0{}\0", file.display());
+        }
+        all += &String::from_utf8_lossy(&estop_config::bytes_of(file).unwrap_or_default());
+    }
+    signature::text(&all)
 }
 
 impl Running {
-    fn watch(self, asks: &Receiver<()>) {
-        let (mut last, mut read) = (self.source.seen.look, self.source.seen.digest);
+    fn watch(mut self, asks: &Receiver<()>) {
         let mut missed = 0_u32;
         loop {
             let by = match asks.recv_timeout(POLL_INTERVAL) {
@@ -142,19 +156,19 @@ impl Running {
                 Err(RecvTimeoutError::Timeout) => "file",
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            let now = look(&self.source.path);
-            missed = if now.is_none() { missed.saturating_add(1) } else { self.is_there(missed) };
+            let now = looks(&self.source.seen.files);
+            let is_there = now.first().is_some_and(Option::is_some);
+            missed = if !is_there { missed.saturating_add(1) } else { self.is_there(missed) };
             if missed == GONE_AFTER {
                 self.is_gone();
             }
             // One that is gone for a moment is looked at again.
-            if by == "SIGHUP" || (now != last && now.is_some()) {
-                last = now;
+            if by == "SIGHUP" || (now != self.source.seen.looks && is_there) {
+                let read = self.source.seen.digest;
                 // It may have been read in the middle of being written: then it is looked at once more.
-                let digest = digest(&self.source.path);
-                if by == "SIGHUP" || digest != read {
-                    read = digest;
-                    self.reload(by, digest);
+                self.source.seen = Seen::of(&self.source.path);
+                if by == "SIGHUP" || self.source.seen.digest != read {
+                    self.reload(by, self.source.seen.digest);
                 }
             }
         }

@@ -10,6 +10,7 @@ mod commands;
 mod config_command;
 mod config_files;
 mod config_fuzz;
+mod config_include;
 mod config_mcp;
 mod config_refusals;
 mod config_relays;
