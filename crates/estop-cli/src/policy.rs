@@ -1,5 +1,7 @@
 //! `estop policy …`: an agent's rules: what is in force and why, and rules laid over the configuration's.
 
+mod cases;
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -42,6 +44,7 @@ enum Command {
     Clear(NameArgs),
     /// Say whether rules can be used, without setting them
     Check(RulesArgs),
+    Test(cases::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -59,14 +62,19 @@ struct RulesArgs {
 
 /// Runs the command.
 pub fn main(args: &Args) -> anyhow::Result<Exit> {
-    let daemon = args.daemon.daemon()?;
+    let daemon = || args.daemon.daemon();
     match &args.command {
-        Command::Show(agent) => daemon.say(&daemon.get(path(&["agents", &agent.name, "policy"]))?, shown),
-        Command::Set { agent, rules } => set(&daemon, &agent.name, &rules.file),
-        Command::Clear(agent) => clear(&daemon, &agent.name),
-        Command::Check(rules) => check(&daemon, &rules.file),
+        Command::Show(agent) => show(&daemon()?, &agent.name),
+        Command::Set { agent, rules } => set(&daemon()?, &agent.name, &rules.file),
+        Command::Clear(agent) => clear(&daemon()?, &agent.name),
+        Command::Check(rules) => check(&daemon()?, &rules.file),
+        Command::Test(cases) => return cases::main(cases, args.daemon.json),
     }?;
     Ok(Exit::Fine)
+}
+
+fn show(daemon: &Daemon, name: &str) -> anyhow::Result<()> {
+    daemon.say(&daemon.get(path(&["agents", name, "policy"]))?, shown)
 }
 
 fn set(daemon: &Daemon, name: &str, file: &Path) -> anyhow::Result<()> {

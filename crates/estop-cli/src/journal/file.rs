@@ -23,6 +23,11 @@ pub(crate) struct JournalArgs {
 }
 
 impl JournalArgs {
+    /// A whole journal in a file.
+    pub(crate) fn of_file(file: PathBuf) -> JournalArgs {
+        JournalArgs { journal: Some(file), allow_unsealed: false, json: false }
+    }
+
     /// The file; `None` = the standard input.
     fn file(&self) -> Option<&Path> {
         self.journal.as_deref().filter(|file| *file != Path::new("-"))

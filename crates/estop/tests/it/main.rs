@@ -39,6 +39,7 @@ mod mcp;
 mod memory;
 mod metrics;
 mod money;
+mod policy_cases;
 mod presets;
 mod printed_commands;
 mod prooftest;
