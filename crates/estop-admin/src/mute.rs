@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use estop_core::guard::Guard;
 use estop_core::ids::Name;
-use estop_core::printable::named;
+use estop_core::printable::{is_plain_word, named};
 use estop_core::run::test_command::is_shell_tool;
 use estop_core::system::{CaseChange, CaseKind, CaseStep};
 use estop_store::Incident;
@@ -28,6 +28,8 @@ use crate::problem::{Kind, Problem};
 use crate::state::App;
 
 const KEY: &str = "exempt_tools";
+/// As long as an entry of `exempt_tools` may be.
+const TOOL_BYTES_MAX: usize = 128;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::default().routes(routes!(mute, unmute))
@@ -99,7 +101,7 @@ fn mutable(tool: &str, instead: &str) -> Result<Name, String> {
         ));
     }
     // A name may be made to be clicked, and one that was cut or escaped is not the tool's.
-    if named(tool) != tool {
+    if !is_plain_word(tool) || tool.len() > TOOL_BYTES_MAX {
         return Err(format!(
             "Its tool has an unusual name, {}: look at it, and if it is fine write it under `exempt_tools` of the policy yourself.",
             named(tool)
@@ -177,7 +179,7 @@ async fn set(app: App, caller: Caller, id: Name, asked: MuteIn, muted: bool) -> 
             exempt.retain(|other| *other != tool);
         }
         if changed {
-            lay(&here, &found, &caller, &exempt)?;
+            set_exempt_tools(&here, &found, &caller, &tool, &exempt)?;
         }
         if changed && pattern.is_incident {
             let does =
@@ -204,13 +206,21 @@ async fn set(app: App, caller: Caller, id: Name, asked: MuteIn, muted: bool) -> 
     .await
 }
 
-/// Puts the list over the file's, or takes it away where the file says the same.
-fn lay(app: &App, found: &Found, caller: &Caller, exempt: &[Name]) -> Result<(), Problem> {
+/// Puts the list over the file's. It is taken away where it adds nothing to the file's list, which may have grown since.
+fn set_exempt_tools(
+    app: &App,
+    found: &Found,
+    caller: &Caller,
+    changed: &Name,
+    exempt: &[Name],
+) -> Result<(), Problem> {
     let role = found.view().and_then(|view| view.role.clone());
     let of_file = (app.policy_file)().resolve(Some(found.name()), role.as_deref()).loops.exempt_tools;
+    let adds_nothing = exempt.iter().all(|tool| of_file.contains(tool));
+    let is_of_file = exempt == of_file || (adds_nothing && !of_file.contains(changed));
     overrides::update(app, found, &caller.by, |agent| {
         let mut rules = overrides::read(agent);
-        if exempt == of_file {
+        if is_of_file {
             rules.remove(KEY);
         } else {
             rules.insert(KEY.to_owned(), exempt.iter().map(|tool| Value::from(&**tool)).collect());

@@ -45,7 +45,12 @@ fn read(field: &'static str, text: &str, is_end: bool) -> Result<Option<i64>, Pr
     if let Ok(moment) = text.parse::<Timestamp>() {
         return Ok(Some(moment.as_millisecond()));
     }
-    let wrong = || Problem::field(field, "must be a day or a minute in UTC: 2026-11-19 or 2026-11-19T03:30");
+    let wrong = || {
+        Problem::field(
+            field,
+            "must be a day or a minute in UTC (2026-11-19 or 2026-11-19T03:30), or a moment as 2026-11-19T03:30:00Z",
+        )
+    };
     let at = match (text.len(), is_end) {
         (10, false) => text.parse::<Date>().map_err(|_| wrong())?.at(0, 0, 0, 0),
         (10, true) => text.parse::<Date>().map_err(|_| wrong())?.at(23, 59, 59, 999_000_000),
@@ -59,7 +64,7 @@ fn read(field: &'static str, text: &str, is_end: bool) -> Result<Option<i64>, Pr
 
 /// A number such that no record before it is later than `to`, and those that are have this one or a higher. `newest_before` gives
 /// number and time of the newest record before a number. It is asked some fifty times, however long the journal is. Where the
-/// clock was set back meanwhile, records of that stretch may be left out.
+/// clock was set back meanwhile, records before that may be left out.
 pub(crate) fn place_of(
     to: i64,
     last: u64,

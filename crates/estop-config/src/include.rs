@@ -1,9 +1,11 @@
 //! `include:`: further files that hold agents, beside the file that names them (OB-3).
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use estop_core::ids::Name;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -28,8 +30,9 @@ struct IncludeIn {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct IncludedIn {
+    /// Looked at once they are in the configuration.
     #[serde(rename = "agents")]
-    _agents: IgnoredAny,
+    _agents: BTreeMap<Name, IgnoredAny>,
 }
 
 /// The texts of a configuration with their names: the file itself first, then what it includes.
@@ -107,7 +110,8 @@ pub(super) fn watched(path: &Path) -> Vec<PathBuf> {
         let in_it = if place.is_dir() { files_at(&place).unwrap_or_default() } else { Vec::new() };
         files.push(place);
         files.extend(in_it);
-        files.truncate(FILES_MAX);
+        // The file itself and folders are looked at beside them.
+        files.truncate(2 * FILES_MAX);
     }
     files
 }

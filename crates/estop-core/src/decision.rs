@@ -94,6 +94,9 @@ pub enum Effect {
     WouldHaveStopped {
         /// Which guard.
         guard: Guard,
+        /// The tool that a loop is about.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tool: Option<Name>,
     },
     /// A circuit breaker tripped: ask the agent to sum up.
     RunTripped {

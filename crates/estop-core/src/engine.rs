@@ -229,7 +229,9 @@ impl AgentState {
                     RunDue::Tripped(used) => {
                         effects.push(Effect::RunTripped { run: run.name.clone(), used });
                     }
-                    RunDue::WouldTrip => effects.push(Effect::WouldHaveStopped { guard: Guard::Breaker }),
+                    RunDue::WouldTrip => {
+                        effects.push(Effect::WouldHaveStopped { guard: Guard::Breaker, tool: None });
+                    }
                     RunDue::Escalated(used) => effects.push(Effect::RunEscalated {
                         run: run.name.clone(),
                         used,
@@ -272,7 +274,7 @@ impl AgentState {
             Mode::Off => {}
             Mode::Shadow => {
                 if admission::is_first_report(&mut self.shadow_told, Guard::Health, suspended) {
-                    effects.push(Effect::WouldHaveStopped { guard: Guard::Health });
+                    effects.push(Effect::WouldHaveStopped { guard: Guard::Health, tool: None });
                 }
             }
             Mode::Enforce if !suspended => {}

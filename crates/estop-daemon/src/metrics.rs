@@ -298,7 +298,7 @@ impl Metrics {
         for effect in &decision.effects {
             let (family, guard) = match effect {
                 Effect::Deactivated { cause } | Effect::Paused { cause } => (&self.stopped, cause.guard()),
-                Effect::WouldHaveStopped { guard } => (&self.watched, *guard),
+                Effect::WouldHaveStopped { guard, .. } => (&self.watched, *guard),
                 Effect::AbortInFlight
                 | Effect::HealthFell(_)
                 | Effect::LoopEvidence(_)

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use estop_config::descriptors::Shares;
-use estop_config::{Env, ServeConfig};
+use estop_config::{Env, FILE_BYTES_MAX, ServeConfig};
 use estop_core::fingerprint::signature;
 use estop_core::ids::{Hash64, Name};
 use estop_core::policy_file::PolicyFile;
@@ -139,8 +139,12 @@ fn looks(files: &[PathBuf]) -> Vec<Look> {
 fn digest(files: &[PathBuf]) -> Hash64 {
     let mut all = String::new();
     for (number, file) in files.iter().enumerate() {
+        // The whole is refused, then.
+        if all.len() > FILE_BYTES_MAX {
+            break;
+        }
         if number > 0 {
-            all = format!("{all}\0{}\0", file.display());
+            all += &format!("\0{}\0", file.display());
         }
         all += &String::from_utf8_lossy(&estop_config::bytes_of(file).unwrap_or_default());
     }
@@ -150,6 +154,7 @@ fn digest(files: &[PathBuf]) -> Hash64 {
 impl Running {
     fn watch(mut self, asks: &Receiver<()>) {
         let mut missed = 0_u32;
+        let mut last = Vec::new();
         loop {
             let by = match asks.recv_timeout(POLL_INTERVAL) {
                 Ok(()) => "SIGHUP",
@@ -162,8 +167,10 @@ impl Running {
             if missed == GONE_AFTER {
                 self.is_gone();
             }
-            // One that is gone for a moment is looked at again.
-            if by == "SIGHUP" || (now != self.source.seen.looks && is_there) {
+            // Of an included file that is gone for a moment, or half written, agents would be gone too: two looks must agree.
+            let is_settled = now.len() == 1 || now == last;
+            // A file that is gone for a moment is looked at again.
+            if by == "SIGHUP" || (now != self.source.seen.looks && is_there && is_settled) {
                 let read = self.source.seen.digest;
                 // It may have been read in the middle of being written: then it is looked at once more.
                 self.source.seen = Seen::of(&self.source.path);
@@ -171,6 +178,7 @@ impl Running {
                     self.reload(by, self.source.seen.digest);
                 }
             }
+            last = now;
         }
     }
 

@@ -164,10 +164,10 @@ pub(crate) fn types_of(guard: Guard) -> &'static [&'static str] {
         Guard::Loop => &["nudge_ended", "nudged"],
         Guard::Breaker => &["run_escalated", "run_tripped"],
         Guard::Watchdog => &["watchdog"],
-        Guard::System
-        | Guard::Agent
-        | Guard::Run
-        | Guard::Hours
+        Guard::System => &["system_clear", "system_kill", "system_restart"],
+        Guard::Agent => &["activated", "deactivated", "paused", "resumed"],
+        Guard::Run => &["run_completed", "run_extended", "run_slept", "run_started", "run_woke"],
+        Guard::Hours
         | Guard::Models
         | Guard::Rate
         | Guard::Churn

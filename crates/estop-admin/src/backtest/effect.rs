@@ -66,20 +66,23 @@ impl Effect {
         text
     }
 
-    /// The window is named where the two differ in it.
+    /// What the two differ in.
     fn named(&self, side: &Side) -> String {
-        if let Some(tool) = self.exempt_now() {
-            let is_tried = side.policy.exempt_tools.len() > self.today.policy.exempt_tools.len();
-            return if is_tried { format!("{} muted", named(tool)) } else { "rules".to_owned() };
+        let (tried, today) = (&self.tried.policy, &self.today.policy);
+        let mut parts = Vec::new();
+        let exempt = self.exempt_now();
+        if let Some(tool) = exempt.filter(|_| side.policy.exempt_tools.len() > today.exempt_tools.len()) {
+            parts.push(format!("{} muted", named(tool)));
         }
-        let threshold = threshold(&side.policy);
-        if self.tried.policy.window_size == self.today.policy.window_size {
-            return threshold;
+        if tried.window_size != today.window_size {
+            parts.push(format!("window {}", side.policy.window_size));
         }
-        format!("window {} and {threshold}", side.policy.window_size)
+        if exempt.is_none() || threshold(tried) != threshold(today) {
+            parts.push(threshold(&side.policy));
+        }
+        if parts.is_empty() { "rules".to_owned() } else { parts.join(" and ") }
     }
 
-    /// The tool that is exempt in what is tried alone.
     fn exempt_now(&self) -> Option<&Name> {
         let (tried, today) = (&self.tried.policy.exempt_tools, &self.today.policy.exempt_tools);
         tried.last().filter(|_| tried.len() > today.len())

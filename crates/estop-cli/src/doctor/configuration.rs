@@ -43,7 +43,8 @@ pub(super) fn check(file: Option<&Path>, env: &Env) -> (Option<ServeConfig>, Vec
     };
     // A variable of any name may hold a key, if the file says so.
     let file = estop_config::file(file, env).ok().flatten();
-    let text = file.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
+    let files = file.map(|file| estop_config::watched(&file)).unwrap_or_default();
+    let text: String = files.iter().filter_map(|file| std::fs::read_to_string(file).ok()).collect();
     let names = env.names().filter(|name| !text.contains(name));
     findings.extend(names.filter_map(|name| stray(name, &estop_config::top_keys())));
     findings.extend(elsewhere(env));

@@ -1,12 +1,11 @@
 //! `estop journal events`: what happened, newest first; or as it happens.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Context;
 use estop_config::printable::{escaped_within, named};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::Exit;
 use crate::client::{Daemon, DaemonArgs, Listing, list_limit};
@@ -96,9 +95,10 @@ impl Since {
 pub(super) fn main(args: &Args) -> anyhow::Result<Exit> {
     let daemon = args.daemon.daemon()?;
     let limit = args.limit.unwrap_or(if args.since.is_some() { SINCE_MAX } else { LIMIT });
-    let events = args.ask(&daemon, limit)?;
+    let query = args.query()?;
+    let events = ask(&daemon, &query, limit)?;
     if args.follow {
-        return args.follow(&daemon, &events);
+        return follow(&daemon, &query, &events);
     }
     let heading = ["record", "when", "type", "agent", "detail"];
     daemon.say(&events, |events| list(&events["events"], "No matching events.", heading, row))?;
@@ -132,58 +132,59 @@ fn detail(detail: &Value) -> String {
     if parts.is_empty() { "–".to_owned() } else { escaped_within(&parts.join(" "), DETAIL_MAX) }
 }
 
-/// What tells an event from others of its record.
-fn key(event: &Value) -> String {
-    json!([event["seq"], event["event_type"], event["detail"]]).to_string()
+/// Its record.
+fn seq(event: &Value) -> u64 {
+    event["seq"].as_u64().unwrap_or(0)
 }
 
 impl Args {
-    fn ask(&self, daemon: &Daemon, limit: usize) -> anyhow::Result<Value> {
+    /// What is asked for. Spans of time end now, also while new events are followed.
+    fn query(&self) -> anyhow::Result<Query> {
         let moment = |of: Option<Since>| of.map(Since::moment).transpose();
-        let query = vec![
+        Ok(vec![
             ("agent", self.agent.clone()),
             ("type", self.event_type.clone()),
             ("guard", self.guard.clone()),
             ("from", moment(self.since)?.map(|at| at.to_string())),
             ("to", moment(self.until)?.map(|at| at.to_string())),
-        ];
-        daemon.list(Listing {
-            path: "/api/events",
-            query,
-            key: "events",
-            cursor: "before",
-            limit: Some(limit),
-        })
+        ])
     }
+}
 
-    /// Prints what is there, and then what is new, until it is ended.
-    fn follow(&self, daemon: &Daemon, first: &Value) -> anyhow::Result<Exit> {
-        let mut printed: BTreeSet<String> = BTreeSet::new();
-        let mut news: Vec<Value> = each(&first["events"]).to_vec();
-        loop {
-            for event in news.iter().rev().filter(|event| !printed.contains(&key(event))) {
-                if daemon.json {
-                    say(&event.to_string())?;
-                } else {
-                    say(&row(event).join("  "))?;
-                }
+type Query = Vec<(&'static str, Option<String>)>;
+
+fn ask(daemon: &Daemon, query: &Query, limit: usize) -> anyhow::Result<Value> {
+    let query = query.clone();
+    let limit = Some(limit);
+    daemon.list(Listing { path: "/api/events", query, key: "events", cursor: "before", limit })
+}
+
+/// Prints what is there, and then what is new, until it is ended.
+fn follow(daemon: &Daemon, query: &Query, first: &Value) -> anyhow::Result<Exit> {
+    let mut news: Vec<Value> = each(&first["events"]).to_vec();
+    // All events of a record come at once.
+    let mut printed = 0;
+    loop {
+        for event in news.iter().rev().filter(|event| seq(event) > printed) {
+            if daemon.json {
+                say(&event.to_string())?;
+            } else {
+                say(&row(event).join("  "))?;
             }
-            if !news.is_empty() {
-                printed = news.iter().map(key).collect();
-            }
-            std::thread::sleep(POLL_INTERVAL);
-            let found = self.ask(daemon, NEW_MAX)?;
-            news = each(&found["events"]).to_vec();
-            let is_known = news.iter().any(|event| printed.contains(&key(event)));
-            if news.len() == NEW_MAX && !printed.is_empty() && !is_known {
-                eprintln!("estop: more than {NEW_MAX} events at once: those before are not shown.");
-            }
+        }
+        printed = news.iter().map(seq).chain([printed]).max().unwrap_or(0);
+        std::thread::sleep(POLL_INTERVAL);
+        news = each(&ask(daemon, query, NEW_MAX)?["events"]).to_vec();
+        if news.len() == NEW_MAX && printed > 0 && news.iter().all(|event| seq(event) > printed) {
+            eprintln!("estop: more than {NEW_MAX} events at once: those before are not shown.");
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use estop_config::printable::escaped;
 use estop_config::{Env, read_yaml};
+use estop_core::guard::Guard;
+use estop_core::policy::Mode;
 use estop_core::policy_file::PolicyFile;
 use estop_core::run::test_command::TestRunners;
-use estop_journal::Backtest;
+use estop_journal::{AgentOutcome, Backtest};
 use serde::{Deserialize, Serialize};
 
 use super::text_of;
@@ -108,16 +110,17 @@ pub(super) fn main(args: &Args, json: bool) -> anyhow::Result<Exit> {
         let found = case.test(folder, &rules);
         let (holds, found) =
             found.with_context(|| format!("{name}: cases[{number}] ({})", escaped(&case.name)))?;
-        tested.push(Tested { name: escaped(&case.name), holds, found: escaped(&found) });
+        let case = Tested { name: escaped(&case.name), holds, found: escaped(&found) };
+        if !json {
+            let verdict = if holds { "ok    " } else { "FAILED" };
+            say(&format!("{verdict}  {}: {}", case.name, case.found))?;
+        }
+        tested.push(case);
     }
     let held = tested.iter().filter(|case| case.holds).count();
     if json {
         say_json(&serde_json::json!({ "cases": tested, "held": held }))?;
     } else {
-        for Tested { name, holds, found } in &tested {
-            let verdict = if *holds { "ok    " } else { "FAILED" };
-            say(&format!("{verdict}  {name}: {found}"))?;
-        }
         say(&format!("{held} of {} cases hold.", tested.len()))?;
     }
     Ok(if held == tested.len() { Exit::Fine } else { Exit::No })
@@ -163,11 +166,11 @@ impl CaseIn {
                 continue;
             }
             tested += 1;
-            let (is_refused, found) = self.test_trace(&trace, rules)?;
-            if is_refused != (self.expect == Expected::Refused) {
+            let (is_so, found) = self.test_trace(&trace, rules)?;
+            if is_so != (self.expect == Expected::Refused) {
                 return Ok((false, found));
             }
-            refused += usize::from(is_refused);
+            refused += usize::from(is_so);
             newest = found;
         }
         Ok(match (tested, &self.id) {
@@ -178,20 +181,35 @@ impl CaseIn {
         })
     }
 
-    /// Whether it is refused as this case wants it, and what became of it.
+    /// Whether it is refused, as this case wants it if it does; and what became of it.
     fn test_trace(&self, trace: &Trace, rules: &PolicyFile) -> anyhow::Result<(bool, String)> {
         let agent = self.agent.as_deref().unwrap_or_else(|| trace.agent());
         let policy = rules.resolve(Some(agent), None);
         let extra: Vec<String> = policy.limits.test_runners.iter().map(ToString::to_string).collect();
         let run = run(trace, &policy, &TestRunners::new(&extra)?, None);
         let Some(stopped) = &run.stopped else {
-            return Ok((false, format!("trace {} was not refused in {} steps", trace.id, run.steps)));
+            let watched = match policy.modes[Guard::Loop] {
+                Mode::Enforce => "",
+                Mode::Shadow => " (loops are only watched under these rules)",
+                Mode::Off => " (nobody looks for loops under these rules)",
+            };
+            let found = format!("trace {} was not refused in {} steps{watched}", trace.id, run.steps);
+            return Ok((false, found));
         };
-        let found =
+        let mut found =
             format!("trace {} was refused after {} steps: {}", trace.id, stopped.step, stopped.reason);
-        let is_late = self.by_step.is_some_and(|most| stopped.step > most);
-        let is_other = self.because.as_ref().is_some_and(|because| !stopped.reason.contains(because));
-        Ok((!is_late && !is_other, found))
+        if self.expect == Expected::Passes {
+            return Ok((true, found));
+        }
+        let late = self.by_step.filter(|most| stopped.step > *most);
+        let missing = self.because.as_ref().filter(|because| !stopped.reason.contains(because.as_str()));
+        if let Some(most) = late {
+            found += &format!(" It had to be by step {most}.");
+        }
+        if let Some(because) = missing {
+            found += &format!(" The reason had to have the words `{because}`.");
+        }
+        Ok((late.is_none() && missing.is_none(), found))
     }
 
     fn test_journal(&self, file: &Path, rules: &PolicyFile) -> anyhow::Result<(bool, String)> {
@@ -213,15 +231,20 @@ impl CaseIn {
         let Some((_, outcome)) = found else {
             return Ok((false, format!("{} has no records of agent {agent}", file.display())));
         };
-        let why =
-            outcome.stops.first().map(|stop| format!(", first at record {}: {}", stop.seq, stop.reason));
-        let found = format!(
-            "{} of {} requests were refused{}",
-            outcome.refused,
-            outcome.requests,
-            why.unwrap_or_default()
-        );
-        Ok(((outcome.refused > 0) == (self.expect == Expected::Refused), found))
+        let AgentOutcome { requests, refused, refused_before, ref stops, .. } = *outcome;
+        let is_refused = refused > 0 || !stops.is_empty();
+        if !is_refused && refused_before > 0 {
+            bail!(
+                "{refused_before} of agent {agent}'s {requests} requests were refused when this was recorded: nobody knows what \
+                 these rules would have made of them. Use a journal of an estop that only watched (`preset: watch`)"
+            );
+        }
+        if !is_refused && requests == 0 {
+            bail!("{} has no request of agent {agent} to judge", file.display());
+        }
+        let why = stops.first().map(|stop| format!(", first at record {}: {}", stop.seq, stop.reason));
+        let found = format!("{refused} of {requests} requests were refused{}", why.unwrap_or_default());
+        Ok((is_refused == (self.expect == Expected::Refused), found))
     }
 }
 

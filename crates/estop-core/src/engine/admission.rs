@@ -9,7 +9,7 @@ use crate::agent::standing::Cause;
 use crate::decision::{Effect, Finding, Guard, Ruling};
 use crate::event::{Ended, Event};
 use crate::fingerprint::StepFingerprint;
-use crate::ids::Hash64;
+use crate::ids::{Hash64, Name};
 use crate::loop_detector::window::NewEntry;
 use crate::loop_detector::{self, LoopEvidence};
 use crate::minute::Mark;
@@ -214,6 +214,20 @@ impl AgentState {
         }
     }
 
+    /// The tool of a loop that a guard in shadow would stop. Asked before the request is remembered.
+    pub(super) fn watched_tool(
+        &self,
+        now: Millis,
+        pending: &PendingRequest<'_>,
+        pass: &Pass,
+    ) -> Option<Name> {
+        if pass.would_stop(Guard::Loop) {
+            let c = self.conversations.get(pending.conversation())?;
+            return loop_detector::evidence(c, &pending.observed(now), &pending.policy.loops).tool;
+        }
+        pass.would_stop(Guard::Churn).then(|| pending.prints().last().map(|step| step.tool.clone())).flatten()
+    }
+
     /// Reports guards in shadow that would stop, each once until it passes again: loops by conversation, breakers by
     /// run and limit, the others by agent.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others are reported by agent")]
@@ -239,7 +253,8 @@ impl AgentState {
                 _ => is_first_report(&mut self.shadow_told, guard, would_stop),
             };
             if news {
-                effects.push(Effect::WouldHaveStopped { guard });
+                let tool = of.tool.filter(|_| matches!(guard, Guard::Loop | Guard::Churn));
+                effects.push(Effect::WouldHaveStopped { guard, tool: tool.cloned() });
             }
         }
     }
@@ -256,6 +271,8 @@ impl AgentState {
 pub(super) struct ShadowScope<'a> {
     pub(super) conversation: Option<Hash64>,
     pub(super) run: Option<&'a str>,
+    /// The tool that a loop is about.
+    pub(super) tool: Option<&'a Name>,
 }
 
 const _: () = assert!(Guard::ALL.len() <= u16::BITS as usize, "`shadow_told` has a bit for each guard");

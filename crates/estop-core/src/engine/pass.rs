@@ -52,6 +52,11 @@ impl Pass {
         self.stopped_by
     }
 
+    /// Whether a guard in shadow would stop.
+    pub(super) fn would_stop(&self, guard: Guard) -> bool {
+        self.verdicts.get(guard).is_some_and(|verdict| verdict.ruling == Ruling::WouldStop)
+    }
+
     pub(super) fn verdicts(&self) -> &Verdicts {
         &self.verdicts
     }

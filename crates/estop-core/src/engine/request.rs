@@ -45,11 +45,16 @@ impl AgentState {
             self.act_on_gate(now.mono, &pass, pending.conversation(), policy);
             self.act_on_suspension(now.mono, &pass, policy, &mut effects);
         }
+        let tool = self.watched_tool(now.mono, &pending, &pass);
         match pass.stopped_by() {
             None => self.admit(now.mono, &pending, &mut effects),
             Some(by) => self.act_on_refusal(now.mono, by, &pending, &pass, &mut effects),
         }
-        let of = ShadowScope { conversation: Some(pending.conversation()), run: pending.run_name() };
+        let of = ShadowScope {
+            conversation: Some(pending.conversation()),
+            run: pending.run_name(),
+            tool: tool.as_ref(),
+        };
         self.report_shadow_stops(&pass, of, &mut effects);
         pass.into_decision(effects)
     }

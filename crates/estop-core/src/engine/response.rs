@@ -127,7 +127,7 @@ impl AgentState {
                     effects.push(Effect::RunTripped { run: run.name.clone(), used });
                 }
                 Ruling::WouldStop if run.report_shadow_trip(used.limit) => {
-                    effects.push(Effect::WouldHaveStopped { guard: Guard::Breaker });
+                    effects.push(Effect::WouldHaveStopped { guard: Guard::Breaker, tool: None });
                 }
                 Ruling::Pass | Ruling::Warn | Ruling::WouldStop | Ruling::Off | Ruling::Skip => {}
             }

@@ -144,7 +144,7 @@ impl AgentState {
             Some(Guard::Breaker) => self.trip(now.mono, event, &pass, &mut effects),
             Some(_) => {}
         }
-        let of = ShadowScope { conversation: Some(conversation), run: event.run.as_deref() };
+        let of = ShadowScope { conversation: Some(conversation), run: event.run.as_deref(), tool: None };
         self.report_shadow_stops(&pass, of, &mut effects);
         pass.into_decision(effects)
     }
@@ -215,7 +215,9 @@ impl AgentState {
         }
         let (pass, evidence) = self.judge_step(now, &open, t, policy);
         report_nudges(&pass, &open.tool, &mut effects);
-        let of = ShadowScope { conversation: Some(hook_conversation(open.run.as_deref())), run: None };
+        let tool = evidence.tool.clone();
+        let conversation = Some(hook_conversation(open.run.as_deref()));
+        let of = ShadowScope { conversation, run: None, tool: tool.as_ref() };
         self.report_shadow_stops(&pass, of, &mut effects);
         if let Some(by) = pass.stopped_by() {
             if !matches!(self.standing, Standing::Inactive { .. }) {
@@ -285,7 +287,7 @@ impl AgentState {
         }
         pass.ask(Guard::Loop, judgement, policy.modes[Guard::Loop]);
         pass.ask(Guard::Churn, c.track.judge_churn(steps), policy.modes[Guard::Churn]);
-        if pass.stopped_by().is_some() {
+        if pass.stopped_by().is_some() || pass.would_stop(Guard::Loop) || pass.would_stop(Guard::Churn) {
             evidence = loop_detector::evidence(c, &observed, &policy.loops);
         }
         c.track.remember(steps, window);
@@ -335,7 +337,7 @@ impl AgentState {
             Some(Guard::Breaker) => self.trip(now, event, &pass, &mut effects),
             Some(_) => {}
         }
-        let of = ShadowScope { conversation: None, run: event.run.as_deref() };
+        let of = ShadowScope { conversation: None, run: event.run.as_deref(), tool: None };
         self.report_shadow_stops(&pass, of, &mut effects);
         pass.into_decision(effects)
     }

@@ -173,7 +173,7 @@ fn effects(decision: &Decision) -> Vec<String> {
         Effect::LoopEvidence(found) => format!("loop_evidence {}", found.matched.len()),
         Effect::Nudged { tool, steps } => format!("nudged {tool} {steps}"),
         Effect::NudgeEnded { helped } => format!("nudge_ended {helped}"),
-        Effect::WouldHaveStopped { guard } => format!("would_have_stopped {}", guard.name()),
+        Effect::WouldHaveStopped { guard, .. } => format!("would_have_stopped {}", guard.name()),
         Effect::RunTripped { run, used } => format!("run_tripped {} {}", name(run), word(&used.limit)),
         Effect::RunEscalated { run, used, attended } => {
             format!(

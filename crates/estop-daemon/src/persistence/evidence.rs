@@ -77,7 +77,7 @@ impl EvidenceDue {
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others stop somebody, or are no finding of a guard")]
 fn watched_reason(effect: &Effect, decision: &Decision) -> Option<String> {
     match effect {
-        Effect::WouldHaveStopped { guard } => {
+        Effect::WouldHaveStopped { guard, .. } => {
             let verdict = decision.verdicts.get(*guard);
             Some(verdict.map(|verdict| verdict.finding.to_string()).unwrap_or_default())
         }

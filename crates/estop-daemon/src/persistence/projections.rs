@@ -317,11 +317,9 @@ fn happened(effect: &Effect, told: &AgentRecord<'_>) -> Option<(&'static str, Va
     match effect {
         Effect::Deactivated { cause } => Some(("kill_switch", stopped(*cause, told))),
         Effect::Paused { cause } => Some(("paused", paused(*cause, told))),
-        Effect::WouldHaveStopped { guard } => {
+        Effect::WouldHaveStopped { guard, tool } => {
             let mut detail = json!({ "guard": guard.name() });
-            if let Some(tool) =
-                newest_tool(&told.event.what).filter(|_| matches!(guard, Guard::Loop | Guard::Churn))
-            {
+            if let Some(tool) = tool {
                 detail["tool"] = json!(tool);
             }
             Some(("would_have_stopped", detail))
@@ -348,15 +346,6 @@ fn happened(effect: &Effect, told: &AgentRecord<'_>) -> Option<(&'static str, Va
         | Effect::LoopEvidence(_)
         | Effect::CutStream { .. } => None,
     }
-}
-
-/// The tool that is asked for, or whose result a request brought last.
-fn newest_tool(what: &EventKind) -> Option<&Name> {
-    if let EventKind::ToolRequested(call) = what {
-        return Some(&call.tool);
-    }
-    let EventKind::RequestReceived(request) = what else { return None };
-    request.print.steps.iter().rev().map(|step| &step.tool).find(|tool| !tool.is_empty())
 }
 
 /// Why a budget refused, in numbers and in words.

@@ -73,6 +73,8 @@ fn ob_3_what_is_wrong_in_an_included_file_is_said_with_its_place() {
         ("b.yaml", "policy: {profile: batch}", "/b.yaml:1:1: unknown key `policy`"),
         ("b.yaml", "include: [c.yaml]", "/b.yaml:1:1: unknown key `include`"),
         ("b.yaml", "- a", "/b.yaml:1:1: the file must be "),
+        ("b.yaml", "agents: [coder]", "/b.yaml:1:9: agents must be "),
+        ("b.yaml", "agents: coder", "/b.yaml:1:9: agents must be "),
         ("c.yaml", "", "/estop.yaml:1:11: include: /b.yaml: no such file or folder"),
     ] {
         let folder = folder(&[("estop.yaml", main), (file, text)]);

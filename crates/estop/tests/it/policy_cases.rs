@@ -38,6 +38,8 @@ fn folder() -> tempfile::TempDir {
     fs::write(folder.path().join("watch.yaml"), "policy: {kill_switch_enabled: false}\n").unwrap();
     let journal = ["eval", "runs.jsonl", "--policy", "watch.yaml", "--journal", "journal.jsonl"];
     assert_eq!(estop(folder.path(), &journal).code, 0);
+    let journal = ["eval", "runs.jsonl", "--policy", "estop.yaml", "--journal", "stopped.jsonl"];
+    assert_eq!(estop(folder.path(), &journal).code, 0);
     folder
 }
 
@@ -66,21 +68,37 @@ fn ob_3_rules_are_tested_against_recorded_work() {
     );
     assert!(ran.out.ends_with("4 of 4 cases hold.\n"), "{ran:?}");
 
+    // What was refused when it was recorded is refused by stricter rules before.
+    let stricter = "cases: [{name: x, journal: ../stopped.jsonl, agent: stuck, expect: refused}]";
+    fs::write(
+        folder.path().join("strict.yaml"),
+        "policy: {kill_switch_enabled: true, kill_switch_threshold: 3}\n",
+    )
+    .unwrap();
+    let ran = tested(folder.path(), stricter, &["--config", "strict.yaml"]);
+    assert!(ran.code == 0, "{ran:?}");
+
     // Where loops are only watched, nothing is refused, and the cases say so.
     let ran = tested(folder.path(), HOLD, &["--config", "watch.yaml", "--json"]);
     let said = ran.json();
     let holds: Vec<bool> =
         said["cases"].as_array().unwrap().iter().map(|case| case["holds"].as_bool().unwrap()).collect();
     assert_eq!((ran.code, holds, &said["held"]), (1, vec![false, true, true, false], &json!(2)), "{ran:?}");
-    assert_eq!(said["cases"][0]["found"], "trace stuck was not refused in 10 steps");
+    assert_eq!(
+        said["cases"][0]["found"],
+        "trace stuck was not refused in 10 steps (loops are only watched under these rules)"
+    );
 }
 
 #[test]
 fn ob_3_a_case_that_is_late_or_for_another_reason_or_finds_nothing_does_not_hold() {
     let folder = folder();
     for (case, found) in [
-        ("traces: ../runs.jsonl, id: stuck, expect: refused, by_step: 2", "was refused after 5 steps"),
-        ("traces: ../runs.jsonl, id: stuck, expect: refused, because: budget", "was refused after 5 steps"),
+        ("traces: ../runs.jsonl, id: stuck, expect: refused, by_step: 2", "It had to be by step 2."),
+        (
+            "traces: ../runs.jsonl, id: stuck, expect: refused, because: budget",
+            "The reason had to have the words `budget`.",
+        ),
         ("traces: ../runs.jsonl, expect: refused", "trace healthy was not refused in 10 steps"),
         ("traces: ../runs.jsonl, id: other, expect: passes", "has no trace `other`"),
         ("journal: ../journal.jsonl, agent: other, expect: passes", "has no records of agent other"),
@@ -118,6 +136,10 @@ fn ob_3_cases_that_cannot_be_tested_are_refused_by_name() {
         ("cases: [{name: x, expect: refused, journal: a}]", "`agent` is missing"),
         ("cases: [{name: x, expect: passes, traces: missing.jsonl}]", "missing.jsonl"),
         ("cases: [{name: x, expect: passes, journal: ../runs.jsonl, agent: a}]", "runs.jsonl:1: "),
+        (
+            "cases: [{name: x, expect: passes, journal: ../stopped.jsonl, agent: stuck}]",
+            "requests were refused when this was recorded",
+        ),
         ("config: missing.yaml\ncases: [{name: x, expect: passes, traces: a}]", "missing.yaml: no such file"),
     ] {
         let ran = tested(folder.path(), cases, &[]);
