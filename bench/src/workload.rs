@@ -98,6 +98,7 @@ fn request(agent: usize, cycle: u64, random: &mut Random) -> EventKind {
         },
         fleet: None,
         tags: None,
+        route: None,
     })
 }
 

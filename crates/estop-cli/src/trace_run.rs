@@ -195,6 +195,7 @@ fn request(request: RequestId, print: RequestFingerprint, input_tokens: u32) -> 
         estimate,
         fleet: None,
         tags: None,
+        route: None,
     }
 }
 

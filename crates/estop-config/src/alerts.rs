@@ -38,7 +38,7 @@ pub(super) fn alerts(given: &AlertsIn, env: &Env) -> Result<Alerts, ValueError> 
 
 /// Why a file gives no certificates.
 #[derive(Debug, thiserror::Error)]
-enum CertificateError {
+pub(super) enum CertificateError {
     #[error("`~` means nothing here, because HOME is not set")]
     Home,
     #[error("{} cannot be read as PEM", .0.display())]
@@ -47,7 +47,7 @@ enum CertificateError {
     Empty(PathBuf),
 }
 
-fn certificates(path: &Path, env: &Env) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+pub(super) fn certificates(path: &Path, env: &Env) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     let given = FilePath(path.to_string_lossy().into_owned());
     let path = paths::expanded(&given, &["ca_file"], env).map_err(|_| CertificateError::Home)?;
     let cannot = |_| CertificateError::Unreadable(path.clone());

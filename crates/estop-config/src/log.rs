@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde::de::Deserializer;
 
-use super::values::{Reading, from_text, given};
+use super::request_share::RequestShare;
+use super::values::given;
 
 /// `log:`
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -17,7 +17,7 @@ pub(super) struct LogIn {
     level: Option<LogLevel>,
     targets: BTreeMap<LogTarget, LogLevel>,
     #[serde(deserialize_with = "given")]
-    requests: Option<RequestLog>,
+    requests: Option<RequestShare>,
 }
 
 /// How the daemon logs.
@@ -30,7 +30,7 @@ pub struct Log {
     /// Levels of single targets.
     pub targets: BTreeMap<LogTarget, LogLevel>,
     /// Which requests have a line of their own.
-    pub requests: RequestLog,
+    pub requests: RequestShare,
 }
 
 /// How a line looks.
@@ -111,41 +111,6 @@ impl LogTarget {
             LogTarget::Alerts => "alerts",
             LogTarget::Configuration => "configuration",
             LogTarget::Storage => "storage",
-        }
-    }
-}
-
-/// Which requests have a line of their own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RequestLog {
-    /// None.
-    #[default]
-    Off,
-    /// One in so many; those that were refused or failed in any case.
-    OneIn(u32),
-}
-
-impl<'de> Deserialize<'de> for RequestLog {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<RequestLog, D::Error> {
-        from_text(d)
-    }
-}
-
-/// More is as good as none.
-const ONE_IN_MAX: u32 = 1_000_000;
-
-impl Reading for RequestLog {
-    fn read(text: &str) -> Result<RequestLog, &'static str> {
-        const EXPECTED: &str = "off, all, or a share such as 1/100";
-        match text {
-            "off" => Ok(RequestLog::Off),
-            "all" => Ok(RequestLog::OneIn(1)),
-            _ => {
-                let number = text.strip_prefix("1/").filter(|n| n.bytes().all(|byte| byte.is_ascii_digit()));
-                let number = number.and_then(|number| number.parse().ok());
-                let number = number.filter(|number| (1..=ONE_IN_MAX).contains(number));
-                number.map(RequestLog::OneIn).ok_or(EXPECTED)
-            }
         }
     }
 }

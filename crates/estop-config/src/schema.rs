@@ -37,6 +37,7 @@ pub fn schema() -> Value {
             })),
             "on_stuck_worker": one_of(&["alert", "kill"], "When a part of estop has not run for 5 s: tell people (alert, default), or press the red button too (kill)."),
             "log": log(),
+            "opentelemetry": opentelemetry(),
             "prices": prices(),
             "triggers": triggers(),
             "alerts": alerts(),
@@ -287,11 +288,23 @@ fn log() -> Value {
             "format": one_of(&["auto", "text", "json"], "auto (default): text on a terminal, JSON elsewhere."),
             "level": one_of(&levels, "The least level that is logged. Default: info."),
             "targets": section("Levels of single targets.", &Value::Object(targets)),
-            "requests": {
-                "type": "string",
-                "pattern": "^(off|all|1/[1-9][0-9]{0,6})$",
-                "description": "Which requests have a line of their own: off (default), all, or a share such as 1/100.",
-            },
+            "requests": share("Which requests have a line of their own: off (default), all, or a share such as 1/100."),
+        }),
+    )
+}
+
+fn share(about: &str) -> Value {
+    json!({"type": "string", "pattern": "^(off|all|1/[1-9][0-9]{0,6})$", "description": about})
+}
+
+fn opentelemetry() -> Value {
+    section(
+        "Spans of requests, sent to a collector by OTLP over HTTP.",
+        &json!({
+            "endpoint": url("The collector, such as http://127.0.0.1:4318."),
+            "spans": share("Which requests become spans: all (default), a share such as 1/100, or off."),
+            "headers_env": by_name("Headers sent to the collector, with the variables that hold their values.", &variable("The variable that holds the header's value.")),
+            "ca_file": path("PEM file with the authority that signed the collector's certificate."),
         }),
     )
 }

@@ -20,7 +20,7 @@ pub fn is_own_secret(name: &str) -> bool {
 pub struct SecretVariables {
     /// Keys of providers, which estop puts into requests itself.
     pub provider_keys: BTreeSet<String>,
-    /// Keys of agents, secrets of relays and of those who are told.
+    /// Keys of agents, secrets of relays, of those who are told and of the collector of spans.
     pub others: BTreeSet<String>,
 }
 
@@ -35,9 +35,10 @@ impl SecretVariables {
             let single = [&channel.url_env, &channel.token_env, &channel.password_env];
             single.into_iter().flatten().chain(&channel.secret_env).cloned()
         });
+        let collector = file.opentelemetry.headers_env.values();
         SecretVariables {
             provider_keys: providers.filter_map(|provider| provider.api_key_env.as_ref()).map(name).collect(),
-            others: agents.chain(relays).map(name).chain(told).collect(),
+            others: agents.chain(relays).chain(collector).map(name).chain(told).collect(),
         }
     }
 

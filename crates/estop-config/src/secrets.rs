@@ -20,6 +20,15 @@ pub(super) fn from_variable(
     keys: &[&str],
     env: &Env,
 ) -> Result<SecretString, ValueError> {
+    text_from_variable(variable, keys, env, checked)
+}
+
+fn text_from_variable(
+    variable: &VariableName,
+    keys: &[&str],
+    env: &Env,
+    checked: fn(&str) -> Result<SecretString, &'static str>,
+) -> Result<SecretString, ValueError> {
     let fault =
         |what: &str| ValueError::new(keys, format!("{}: {} {what}", keys.join("."), variable.shown()));
     match env.get(&variable.0) {
@@ -27,6 +36,15 @@ pub(super) fn from_variable(
         Some(Err(NotText)) => Err(fault("is not text")),
         Some(Ok(key)) => checked(key).map_err(fault),
     }
+}
+
+/// The value of a header that a variable holds, such as `Bearer …`.
+pub(super) fn header_from_variable(
+    variable: &VariableName,
+    keys: &[&str],
+    env: &Env,
+) -> Result<SecretString, ValueError> {
+    text_from_variable(variable, keys, env, checked_header)
 }
 
 /// The key a file holds; space around it is left out.
@@ -62,6 +80,20 @@ fn checked(key: &str) -> Result<SecretString, &'static str> {
         return Err("holds more than a key: a space, a line break or a letter that is not ASCII");
     }
     Ok(SecretString::from(key))
+}
+
+/// The value of a header, or what is wrong with it.
+fn checked_header(value: &str) -> Result<SecretString, &'static str> {
+    if value.is_empty() || value.trim() != value {
+        return Err("is empty, or has spaces around it");
+    }
+    if value.len() > KEY_BYTES_MAX {
+        return Err("is too long for a header");
+    }
+    if !value.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
+        return Err("holds more than the value of a header: a line break or a letter that is not ASCII");
+    }
+    Ok(SecretString::from(value))
 }
 
 fn unreadable(error: &std::io::Error) -> String {

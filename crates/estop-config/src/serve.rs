@@ -19,6 +19,7 @@ use super::limits::{Limits, limits};
 use super::listen::Listen;
 use super::log::Log;
 use super::mcp::{McpServer, mcp_servers};
+use super::opentelemetry::{SpanCollector, opentelemetry};
 use super::overrides;
 use super::paths;
 use super::prices::prices;
@@ -89,6 +90,8 @@ pub struct ServeConfig {
     pub llm_enabled: bool,
     /// What is logged, and how.
     pub log: Log,
+    /// Where spans of requests are sent; `None` = nowhere.
+    pub spans: Option<SpanCollector>,
     /// How agents are judged.
     pub policies: PolicyFile,
     /// Which variables hold secrets.
@@ -152,6 +155,7 @@ pub(super) fn check(
         alerts: alerts(&file.alerts, env)?,
         llm_enabled,
         log,
+        spans: opentelemetry(&file.opentelemetry, env)?,
         policies,
         secret_variables: SecretVariables::of(file),
         fixed: StartupOnly::of(file),

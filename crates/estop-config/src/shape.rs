@@ -15,6 +15,7 @@ use serde::Deserialize;
 use super::limits::LimitsIn;
 use super::log::LogIn;
 use super::mcp::McpIn;
+use super::opentelemetry::OpenTelemetryIn;
 use super::prices::PricesIn;
 use super::providers::ProviderIn;
 use super::relays::RelayIn;
@@ -54,6 +55,7 @@ pub(super) struct FileIn {
     #[serde(deserialize_with = "given")]
     pub(super) on_stuck_worker: Option<OnStuckWorker>,
     pub(super) log: LogIn,
+    pub(super) opentelemetry: OpenTelemetryIn,
     pub(super) prices: PricesIn,
     pub(super) triggers: TriggersIn,
     pub(super) alerts: AlertsIn,

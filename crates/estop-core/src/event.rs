@@ -17,6 +17,7 @@ use crate::loop_detector::chant::Chant;
 use crate::policy::{Policy, RunLimits};
 use crate::system::{Channel, GateView};
 use crate::tags::Tags;
+use crate::trace_parent::TraceParent;
 pub use tokens::{Estimate, Usage};
 
 /// One event of one agent.
@@ -224,6 +225,20 @@ pub struct RequestReceived {
     /// What its run is for, if the client says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<Box<Tags>>,
+    /// Where it comes from and goes to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<Box<Route>>,
+}
+
+/// Where a request comes from and goes to. Nothing is judged by it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Route {
+    /// The provider, as the configuration calls it.
+    pub provider: Name,
+    /// Where it stands in its client's trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_parent: Option<TraceParent>,
 }
 
 /// What a request asks of the provider.

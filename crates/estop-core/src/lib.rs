@@ -49,3 +49,4 @@ mod ring;
 pub mod steps;
 pub mod tags;
 pub mod time;
+pub mod trace_parent;

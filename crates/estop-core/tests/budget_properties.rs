@@ -166,6 +166,7 @@ impl Plan {
             estimate: Estimate { usd, open_usd, ..Estimate::default() },
             fleet: None,
             tags: None,
+            route: None,
         }))
     }
 }

@@ -86,6 +86,7 @@ impl Watched {
                 estimate: Default::default(),
                 fleet,
                 tags: None,
+                route: None,
             },
         };
         let mut policy = self.policy.clone();
@@ -305,6 +306,7 @@ fn repeated(number: u64, conversation: u64, action: u64) -> RequestReceived {
         estimate: Default::default(),
         fleet: None,
         tags: None,
+        route: None,
     }
 }
 

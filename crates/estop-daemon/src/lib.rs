@@ -19,6 +19,7 @@ pub mod prooftest;
 pub mod reload;
 mod request_ends;
 mod service_manager;
+mod span_export;
 mod store;
 pub mod stuck;
 pub mod triggers;

@@ -66,6 +66,11 @@ struct GuardLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct StateLabel {
     state: &'static str,
 }
@@ -112,6 +117,16 @@ pub struct Metrics {
     agents: Family<StateLabel, Gauge>,
     stuck: Family<PartLabel, Gauge<i64, AtomicI64>>,
     journal: Gauge,
+    spans: Family<ResultLabel, Counter>,
+}
+
+/// Counts spans of requests.
+#[derive(Clone, Debug)]
+pub(crate) struct SpanCounters {
+    /// The collector took them.
+    pub(crate) sent: Counter,
+    /// Nobody took them.
+    pub(crate) dropped: Counter,
 }
 
 /// Which agents have series of their own.
@@ -225,6 +240,12 @@ impl Metrics {
             "0 if the journal cannot be written: then every request is refused",
             journal.clone(),
         );
+        let spans = Family::default();
+        registry.register(
+            "spans",
+            "Spans of requests: sent to the collector, or dropped because it did not take them",
+            spans.clone(),
+        );
         Metrics {
             registry,
             scraping: Mutex::default(),
@@ -247,6 +268,7 @@ impl Metrics {
             agents,
             stuck,
             journal,
+            spans,
         }
     }
 
@@ -258,6 +280,12 @@ impl Metrics {
 
     fn label(&self, agent: &Arc<str>) -> Arc<str> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner).label(agent)
+    }
+
+    /// What counts spans.
+    pub(crate) fn span_counters(&self) -> SpanCounters {
+        let of = |result| self.spans.get_or_create(&ResultLabel { result }).clone();
+        SpanCounters { sent: of("sent"), dropped: of("dropped") }
     }
 
     /// Counts a request that ended.

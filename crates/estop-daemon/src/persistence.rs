@@ -46,7 +46,7 @@ use rustix::process::geteuid;
 use crate::alerting::Alerting;
 use crate::config_in_force::ConfigInForce;
 use crate::logging::events::EventLog;
-use crate::metrics::Metrics;
+use crate::request_ends::Observers;
 use crate::store;
 pub use maintenance::MaintenanceThread;
 use projector::{EvictionRules, Projector, ProjectorInputs};
@@ -85,14 +85,16 @@ impl Persistence {
         policies: &PolicyFile,
         alerts: &Alerts,
         journal_bytes: Option<u64>,
-        metrics: &Arc<Metrics>,
+        observers: &Observers,
     ) -> anyhow::Result<(Persistence, RestoredState)> {
         // Its owner's alone: whoever may write here may press the button, and read what agents did.
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
         made.with_context(|| format!("data_dir: cannot create {}", data_dir.display()))?;
         check_folder(data_dir, geteuid().as_raw()).context("data_dir")?;
         match store::open(&database(data_dir)) {
-            Ok(store) => Persistence::begin(data_dir, store, wall, policies, alerts, journal_bytes, metrics),
+            Ok(store) => {
+                Persistence::begin(data_dir, store, wall, policies, alerts, journal_bytes, observers)
+            }
             Err(
                 error @ (OpenError::Corrupt { .. } | OpenError::Foreign { .. } | OpenError::Newer { .. }),
             ) => Persistence::untrusted(data_dir, wall, alerts, error.to_string()),
@@ -107,7 +109,7 @@ impl Persistence {
         policies: &PolicyFile,
         alerts: &Alerts,
         journal_bytes: Option<u64>,
-        metrics: &Arc<Metrics>,
+        observers: &Observers,
     ) -> anyhow::Result<(Persistence, RestoredState)> {
         let boot = boot_id();
         let read = recover(store.journal().folder(), &boot, &mut |_, _| {}).map_err(anyhow::Error::from);
@@ -148,7 +150,7 @@ impl Persistence {
             policies: Arc::new(policies.clone()),
             alerting: Arc::clone(&alerting),
             events: EventLog::new(commands),
-            metrics: Arc::clone(metrics),
+            observers: observers.clone(),
         };
         let cursor = Cursor { seq: recovery.cursor, ..cursor };
         let mut projector = Projector::new(Arc::clone(&store), Arc::clone(&queue), beside, cursor);

@@ -22,6 +22,7 @@ use crate::alerting::Alerting;
 use crate::config_in_force::ConfigInForce;
 use crate::logging::Logging;
 use crate::persistence;
+use crate::span_export::SpanExport;
 use crate::wiring;
 
 /// How often the file is looked at.
@@ -66,6 +67,8 @@ pub struct Running {
     pub alerting: Arc<Alerting>,
     /// What is logged, and how.
     pub logging: Arc<Logging>,
+    /// What exports spans.
+    pub(crate) spans: Arc<SpanExport>,
     /// Held while what is kept and what is in force change.
     pub edits: Arc<Mutex<()>>,
 }
@@ -240,8 +243,10 @@ impl Running {
         let mut settings = wiring::settings(&config)?;
         wiring::limit_connections(&mut settings, self.shares);
         let ready = ReadySettings::new(settings)?;
+        let spans = SpanExport::collector(config.spans.as_ref())?;
         // The last that can fail: whatever comes after it is in force too.
         self.alerting.change(&config.alerts)?;
+        self.spans.change(spans);
         Ok(NewConfig { config, over, ready })
     }
 

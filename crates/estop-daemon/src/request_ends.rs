@@ -1,16 +1,20 @@
-//! How requests end, as the journal's records say it: for the request log and for metrics.
+//! How requests end, as the journal's records say it: for the request log, metrics and spans.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use estop_core::decision::Decision;
 use estop_core::ended::Ended;
-use estop_core::event::{AbortedBy, Event, EventKind, Usage};
+use estop_core::event::{AbortedBy, CallKind, Event, EventKind, Route, Usage};
 use estop_core::guard::Guard;
 use estop_core::ids::{Name, RequestId};
 use estop_core::time::Now;
+use estop_core::trace_parent::TraceParent;
 
-/// Requests in progress that are remembered. Of one that finds no place, model and duration are not known.
+use crate::metrics::Metrics;
+use crate::span_export::SpanExport;
+
+/// Requests in progress that are remembered. Of one that finds no place, model, duration and trace are not known.
 const OPEN_MAX: usize = 100_000;
 
 /// How a request ended.
@@ -74,6 +78,22 @@ pub(crate) struct EndedRequest<'r> {
     /// From the moment it was sent on to the first byte of its answer.
     pub(crate) first_byte_ms: Option<u32>,
     pub(crate) usage: Usage,
+    /// When it ended: wall-clock milliseconds.
+    pub(crate) at: i64,
+    pub(crate) call: CallKind,
+    /// As the configuration calls it.
+    pub(crate) provider: Option<Name>,
+    /// Where it stands in its client's trace.
+    pub(crate) trace_parent: Option<TraceParent>,
+}
+
+/// What is told of each request that ended.
+#[derive(Clone)]
+pub struct Observers {
+    /// Counts it.
+    pub(crate) metrics: Arc<Metrics>,
+    /// Exports it as a span.
+    pub(crate) spans: Arc<SpanExport>,
 }
 
 /// Requests in progress.
@@ -82,9 +102,13 @@ pub(crate) struct OpenRequests {
     open: BTreeMap<(Arc<str>, RequestId), Open>,
 }
 
+#[derive(Clone, Default)]
 struct Open {
-    since: Now,
+    /// When it arrived; `None` if it is not remembered.
+    since: Option<Now>,
     model: Option<Name>,
+    call: CallKind,
+    route: Option<Box<Route>>,
 }
 
 impl OpenRequests {
@@ -97,34 +121,40 @@ impl OpenRequests {
         decision: &Decision,
     ) -> Option<EndedRequest<'r>> {
         let run = event.run.as_deref();
-        let (request, outcome, usage, first_byte_ms) = match &event.what {
+        let ended = match &event.what {
             EventKind::RequestReceived(received) => {
-                let model = received.model.clone();
+                let open = Open {
+                    since: Some(now),
+                    model: received.model.clone(),
+                    call: received.call,
+                    route: received.route.clone(),
+                };
                 let Some(guard) = decision.refused_by() else {
                     if self.open.len() < OPEN_MAX {
-                        self.open.insert((Arc::clone(agent), received.request), Open { since: now, model });
+                        self.open.insert((Arc::clone(agent), received.request), open);
                     }
                     return None;
                 };
-                let (request, outcome) = (received.request, RequestOutcome::Refused(guard));
-                let usage = Usage::default();
-                return Some(EndedRequest {
-                    agent,
-                    run,
-                    request,
-                    model,
-                    outcome,
-                    duration_ms: None,
+                let open = Open { since: None, ..open };
+                let ended = Ending {
+                    request: received.request,
+                    outcome: RequestOutcome::Refused(guard),
+                    usage: Usage::default(),
                     first_byte_ms: None,
-                    usage,
-                });
+                };
+                return Some(open.end(agent, run, now, ended));
             }
             EventKind::ResponseCompleted(done) => {
                 let outcome = match done.ended {
                     Ended::Ok | Ended::Unknown => RequestOutcome::Answered,
                     Ended::Failed => RequestOutcome::Failed,
                 };
-                (done.request, outcome, done.usage, done.first_byte_ms)
+                Ending {
+                    request: done.request,
+                    outcome,
+                    usage: done.usage,
+                    first_byte_ms: done.first_byte_ms,
+                }
             }
             EventKind::StreamAborted(cut) => {
                 let outcome = match cut.by {
@@ -133,7 +163,7 @@ impl OpenRequests {
                     AbortedBy::Guard => RequestOutcome::CutByGuard,
                     AbortedBy::Kill => RequestOutcome::CutByStop,
                 };
-                (cut.request, outcome, cut.usage, None)
+                Ending { request: cut.request, outcome, usage: cut.usage, first_byte_ms: None }
             }
             EventKind::StreamProgressed(_)
             | EventKind::ChantDetected(_)
@@ -158,10 +188,41 @@ impl OpenRequests {
             | EventKind::Restarted { .. }
             | EventKind::Tick => return None,
         };
-        let open = self.open.remove(&(Arc::clone(agent), request));
-        let duration_ms = open.as_ref().map(|open| now.mono.0.saturating_sub(open.since.mono.0));
-        let model = open.and_then(|open| open.model);
-        Some(EndedRequest { agent, run, request, model, outcome, duration_ms, first_byte_ms, usage })
+        let open = self.open.remove(&(Arc::clone(agent), ended.request)).unwrap_or_default();
+        Some(open.end(agent, run, now, ended))
+    }
+}
+
+/// What the record of its end says.
+#[derive(Clone, Copy)]
+struct Ending {
+    request: RequestId,
+    outcome: RequestOutcome,
+    usage: Usage,
+    first_byte_ms: Option<u32>,
+}
+
+impl Open {
+    fn end<'r>(self, agent: &'r str, run: Option<&'r str>, now: Now, ended: Ending) -> EndedRequest<'r> {
+        let Open { since, model, call, route } = self;
+        let trace_parent = route.as_ref().and_then(|route| route.trace_parent);
+        let provider = route.map(|route| route.provider);
+        let Ending { request, outcome, usage, first_byte_ms } = ended;
+        let duration_ms = since.map(|since| now.mono.0.saturating_sub(since.mono.0));
+        EndedRequest {
+            agent,
+            run,
+            request,
+            model,
+            outcome,
+            duration_ms,
+            first_byte_ms,
+            usage,
+            at: now.wall,
+            call,
+            provider,
+            trace_parent,
+        }
     }
 }
 
@@ -185,6 +246,7 @@ mod tests {
             estimate: Estimate::default(),
             fleet: None,
             tags: None,
+            route: None,
         }))
     }
 

@@ -38,7 +38,9 @@ use crate::passed_sockets::PassedSockets;
 use crate::persistence::{MaintenanceThread, Persistence};
 use crate::prooftest::{DataListener, ProofTester};
 use crate::reload::{Reloading, Running, Seen, Source};
+use crate::request_ends::Observers;
 use crate::service_manager::{ServiceManager, SignsOfLife};
+use crate::span_export::SpanExport;
 use crate::stuck;
 use crate::triggers::Triggers;
 use crate::triggers::status::TriggerStatus;
@@ -102,13 +104,15 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     wiring::limit_connections(&mut settings, shares);
     let metrics = Arc::new(Metrics::new());
     metrics.configured(&config.policies);
+    let spans = Arc::new(SpanExport::start(config.spans.as_ref(), metrics.span_counters())?);
+    let observers = Observers { metrics: Arc::clone(&metrics), spans: Arc::clone(&spans) };
     let (persistence, mut restored) = Persistence::open(
         &config.data_dir,
         now(),
         &config.policies,
         &config.alerts,
         config.retention.journal_bytes,
-        &metrics,
+        &observers,
     )?;
     let unfit = persistence.set_over(&config.policies, &mut restored)?;
     settings.policies = settings.policies.with_preset(persistence.preset()?);
@@ -193,7 +197,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let files = watch_files(&config.data_dir, &persistence, &gateway, &plane)?;
     let source = file.map(|(seen, path)| Source { path, env, seen });
     let reloading =
-        reloading(source, in_force.clone(), shares, &gateway, &persistence, edits, Arc::clone(&logging))?;
+        reloading(source, in_force.clone(), shares, &gateway, &persistence, edits, &logging, &spans)?;
     let tidying = persistence.store.clone().zip(persistence.writer.clone()).map(|(store, writer)| {
         let engine = Arc::clone(gateway.engine());
         MaintenanceThread::start(store, writer, engine, in_force.clone()).context("cannot start a thread")
@@ -215,6 +219,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     drop(gateway);
     drop(background);
     let finished = persistence.finish();
+    spans.finish();
     // Until here the button can be pressed, and the latch keeps it.
     drop(watching);
     drop(latch);
@@ -443,6 +448,7 @@ fn place(config: &ServeConfig, gateway: &Gateway, dashboard: &str) -> Installati
 }
 
 /// Watches the configuration file, if there is one.
+#[expect(clippy::too_many_arguments, reason = "what a reload changes")]
 fn reloading(
     source: Option<Source>,
     config: ConfigInForce,
@@ -450,7 +456,8 @@ fn reloading(
     gateway: &Gateway,
     persistence: &Persistence,
     edits: Arc<Mutex<()>>,
-    logging: Arc<Logging>,
+    logging: &Arc<Logging>,
+    spans: &Arc<SpanExport>,
 ) -> anyhow::Result<Option<Reloading>> {
     let Some((source, store)) = source.zip(persistence.store.clone()) else { return Ok(None) };
     let Some(alerting) = persistence.alerting.clone() else { return Ok(None) };
@@ -463,7 +470,8 @@ fn reloading(
         keys: gateway.keys(),
         store,
         alerting,
-        logging,
+        logging: Arc::clone(logging),
+        spans: Arc::clone(spans),
         edits,
     };
     Ok(Some(Reloading::start(running)?))

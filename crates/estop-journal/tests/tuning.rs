@@ -62,6 +62,7 @@ impl Recorded {
             estimate: Estimate { input_tokens: 10, output_tokens: 10, ..Estimate::default() },
             fleet: None,
             tags: None,
+            route: None,
         };
         if !self.tell(run, EventKind::RequestReceived(asks)) {
             return;

@@ -43,7 +43,7 @@ pub use alert_router::AlertRouter;
 pub use channel::*;
 pub use file::{AlertsIn, Problem};
 pub use message::{Fact, Message, MessageKind, Severity, Step};
-pub use net::{Endpoint, EndpointError, Reach, Resolve, SystemResolver};
+pub use net::{CallError, Endpoint, EndpointError, Poster, Reach, Resolve, SystemResolver, TrustError};
 pub use notifier::{CHANNELS_MAX, ChannelHealth, Notifier, NotifierEnv, NotifyError, Settings};
 pub use outbox::{GIVE_UP_AFTER_MS, Outbox};
 pub use outcome::SendOutcome;

@@ -4,10 +4,13 @@ mod address;
 mod dial;
 mod endpoint;
 mod http;
+mod poster;
 
 pub use address::Reach;
-pub(crate) use dial::{DialError, Dialer, Limited, TrustError};
-pub use dial::{Resolve, SystemResolver};
+pub(crate) use dial::{DialError, Dialer, Limited};
+pub use dial::{Resolve, SystemResolver, TrustError};
 pub(crate) use endpoint::host;
 pub use endpoint::{Endpoint, EndpointError};
+pub use http::CallError;
 pub(crate) use http::{Answer, Call, Network};
+pub use poster::Poster;

@@ -111,6 +111,7 @@ fn any_request(rng: &mut Rng) -> RequestReceived {
         estimate,
         fleet: None,
         tags: None,
+        route: None,
     }
 }
 

@@ -115,6 +115,7 @@ impl Mind {
             estimate,
             fleet: None,
             tags: None,
+            route: None,
         };
         let plan = self.plan(&estimate, rng);
         (request, plan)

@@ -68,6 +68,7 @@ impl Recorder {
             estimate,
             fleet: None,
             tags: None,
+            route: None,
         };
         let passed = self.tell(agent, run, EventKind::RequestReceived(received));
         if passed {

@@ -167,6 +167,7 @@ impl AgentState {
             estimate: latest.map(|latest| latest.estimate).unwrap_or_default(),
             fleet: asked.fleet,
             tags: None,
+            route: None,
         };
         Event { run: self.latest_run.clone(), gate: asked.gate, what: EventKind::RequestReceived(request) }
     }

@@ -294,7 +294,18 @@ fn request(world: &mut World, run: Option<&str>, options: &mut Options) -> Resul
     for (step, (tool, args, ..)) in print.steps.iter_mut().zip(&done) {
         step.test_run = is_test_run(tool, args);
     }
-    Ok(RequestReceived { request, call, model, other_models, path, print, estimate, fleet, tags })
+    Ok(RequestReceived {
+        request,
+        call,
+        model,
+        other_models,
+        path,
+        print,
+        estimate,
+        fleet,
+        tags,
+        route: None,
+    })
 }
 
 fn guard(options: &mut Options) -> Result<Guard, String> {

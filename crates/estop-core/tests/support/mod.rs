@@ -203,6 +203,7 @@ fn request(random: &mut Random) -> RequestReceived {
         },
         fleet: None,
         tags: None,
+        route: None,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use estop_config::RequestLog as Chosen;
+use estop_config::RequestShare;
 
 use crate::request_ends::{EndedRequest, RequestOutcome};
 
@@ -11,10 +11,10 @@ use crate::request_ends::{EndedRequest, RequestOutcome};
 static ONE_IN: AtomicU32 = AtomicU32::new(0);
 
 /// Takes up what the configuration says.
-pub(super) fn choose(chosen: Chosen) {
+pub(super) fn choose(chosen: RequestShare) {
     let one_in = match chosen {
-        Chosen::Off => 0,
-        Chosen::OneIn(number) => number,
+        RequestShare::Off => 0,
+        RequestShare::OneIn(number) => number,
     };
     ONE_IN.store(one_in, Ordering::Relaxed);
 }
@@ -32,7 +32,8 @@ impl RequestLog {
         if one_in == 0 {
             return;
         }
-        let EndedRequest { agent, run, request, model, outcome, duration_ms, first_byte_ms, usage } = ended;
+        let EndedRequest { agent, run, request, model, outcome, duration_ms, first_byte_ms, usage, .. } =
+            ended;
         let (request, model, text) = (request.0, model.as_deref(), outcome.text());
         if let Some(guard) = outcome.refused_by() {
             let guard = guard.name();

@@ -25,8 +25,7 @@ use crate::alerting::Alerting;
 use crate::config_in_force::ConfigInForce;
 use crate::logging::events::EventLog;
 use crate::logging::requests::RequestLog;
-use crate::metrics::Metrics;
-use crate::request_ends::OpenRequests;
+use crate::request_ends::{Observers, OpenRequests};
 
 /// An agent's state is kept after so many records. Chosen: told again in some milliseconds at a start; half costs each
 /// record twice as much of a state, which is a hundred times as long.
@@ -65,7 +64,7 @@ pub(super) struct Projector {
     events: EventLog,
     open_requests: OpenRequests,
     requests: RequestLog,
-    metrics: Arc<Metrics>,
+    observers: Observers,
     evidence: EvidenceWriter,
     watched: WatchedQuota,
 }
@@ -92,8 +91,8 @@ pub(super) struct ProjectorInputs {
     pub(super) alerting: Arc<Alerting>,
     /// Logs what happened.
     pub(super) events: EventLog,
-    /// Counts what happened.
-    pub(super) metrics: Arc<Metrics>,
+    /// Counts and exports what happened.
+    pub(super) observers: Observers,
 }
 
 /// A state that waits for the records it covers.
@@ -138,7 +137,7 @@ impl Projector {
         beside: ProjectorInputs,
         cursor: Cursor,
     ) -> Projector {
-        let ProjectorInputs { engine, places, policies, alerting, events, metrics } = beside;
+        let ProjectorInputs { engine, places, policies, alerting, events, observers } = beside;
         Projector {
             store,
             queue,
@@ -155,7 +154,7 @@ impl Projector {
             events,
             open_requests: OpenRequests::default(),
             requests: RequestLog::default(),
-            metrics,
+            observers,
             evidence: EvidenceWriter::default(),
             watched: WatchedQuota::default(),
         }
@@ -345,8 +344,12 @@ impl Projector {
                     }
                     // The proof test's own agent is counted nowhere.
                     if **agent != *CANARY {
-                        ended.iter().for_each(|ended| self.metrics.request_ended(agent, ended));
-                        self.metrics.decided(agent, event, decision);
+                        let Observers { metrics, spans } = &self.observers;
+                        if let Some(ended) = &ended {
+                            metrics.request_ended(agent, ended);
+                            spans.request_ended(ended);
+                        }
+                        metrics.decided(agent, event, decision);
                     }
                     let stops = &batch.out.incidents[opened..];
                     for incident in stops {
@@ -363,7 +366,7 @@ impl Projector {
                     let what = (event, &*self.in_progress(event));
                     self.rows.system(*seq, *now, what, decision, &batch.context, &mut batch.out);
                     self.agents.named(SYSTEM).count = *n;
-                    self.metrics.steered(event);
+                    self.observers.metrics.steered(event);
                     (batch.urgent, batch.steered) = (true, true);
                 }
             }

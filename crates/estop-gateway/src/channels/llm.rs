@@ -10,6 +10,7 @@ use estop_core::event::CallKind;
 use estop_core::ids::Name;
 use estop_core::policy::BlockResponse;
 use estop_core::system::{self, SystemState};
+use estop_core::trace_parent::TraceParent;
 use estop_wire::protocol::{self, Call, Protocol};
 use estop_wire::request::{self, RequestIn};
 use estop_wire::response::{Observer, framing};
@@ -39,6 +40,8 @@ pub(crate) struct LlmRequest {
     provider: Name,
     /// The run that hooks of its client's session would have.
     session_run: Option<Name>,
+    /// Where it stands in its client's trace.
+    trace_parent: Option<TraceParent>,
     /// It is not read, and costs nothing whatever it is.
     is_free: bool,
     /// Its path at the provider, where nobody knows what it costs.
@@ -101,6 +104,10 @@ impl ChannelHandler for LlmRequest {
             call,
             provider: provider.into(),
             session_run: hooks::session_run(&head.headers),
+            trace_parent: head
+                .headers
+                .get("traceparent")
+                .and_then(|value| TraceParent::parse(value.as_bytes())),
             is_free,
             unread_path,
             // What is not read may ask for it.

@@ -189,6 +189,7 @@ mod tests {
             estimate: Estimate { usd: NanoUsd(10), ..Estimate::default() },
             fleet: None,
             tags: None,
+            route: None,
         }))
     }
 

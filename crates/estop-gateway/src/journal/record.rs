@@ -20,6 +20,7 @@ pub struct Queued {
 
 /// What a record says.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all records are of agents")]
 pub enum Recorded {
     /// Of an agent.
     Agent {

@@ -25,9 +25,11 @@ const ADDRESSES_MAX: usize = 4;
 
 /// Why a dialer cannot be made.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum TrustError {
+pub enum TrustError {
+    /// A certificate cannot be used.
     #[error("ca_file: a certificate cannot be used: {0}")]
     Certificate(rustls::Error),
+    /// TLS cannot be set up.
     #[error(transparent)]
     Tls(rustls::Error),
 }

@@ -65,7 +65,7 @@ impl Answer {
 /// Why a request has no answer. There is no secret in it.
 #[derive(Debug, thiserror::Error)]
 #[error("{at}: {why}")]
-pub(crate) struct CallError {
+pub struct CallError {
     at: String,
     why: ExchangeError,
 }

@@ -50,6 +50,7 @@ mod reload;
 mod run_command;
 mod secrets;
 mod seed_words;
+mod spans;
 mod triggers;
 mod tune;
 #[path = "../../../estop-store/tests/support/written_journal.rs"]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use estop_core::decision::{Decision, Finding, Guard};
 use estop_core::ended::Ended;
-use estop_core::event::{CallKind, Estimate, Event, EventKind, RequestReceived};
+use estop_core::event::{CallKind, Estimate, Event, EventKind, RequestReceived, Route};
 use estop_core::fingerprint::RequestFingerprint;
 use estop_core::ids::Name;
 use estop_core::run::RunState;
@@ -73,6 +73,7 @@ impl LlmRequest {
             estimate,
             fleet: None,
             tags: caller.tags.clone(),
+            route: Some(Box::new(Route { provider: self.provider.clone(), trace_parent: self.trace_parent })),
         };
         let what = EventKind::RequestReceived(received);
         let key = StepKey { agent: &agent.name, conversation: summary.conversation, id: flight.request.0 };

@@ -69,6 +69,7 @@ fn stop_as(
         estimate: Default::default(),
         fleet: None,
         tags: None,
+        route: None,
     };
     let event = Event { run: None, gate: GateView::OPEN, what: EventKind::RequestReceived(received) };
     let evidence = LoopEvidence { tool: None, matched: matched.to_vec() };

@@ -110,6 +110,13 @@ impl House {
         self.start_by(Command::new(env!("CARGO_BIN_EXE_estop")), pipe.into()).0
     }
 
+    /// The same with variables of the environment.
+    pub fn start_logging_with(&self, pipe: std::io::PipeWriter, variables: &[(&str, &str)]) -> Estop {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_estop"));
+        command.envs(variables.iter().copied());
+        self.start_by(command, pipe.into()).0
+    }
+
     fn start_by(&self, mut command: Command, stderr: Stdio) -> (Estop, Option<std::process::ChildStderr>) {
         let mut process = command
             .args(["serve", "--config", "estop.yaml", "--data-dir", "data"])
