@@ -62,6 +62,7 @@ pub mod config;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod doctor;
+pub mod manual;
 pub mod restore;
 
 use std::io::Write;

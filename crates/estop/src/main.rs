@@ -10,8 +10,8 @@ use estop_cli::demo;
 use estop_cli::top;
 use estop_cli::{
     Exit, agents, alerts, background, backup, budgets, cases, completions, config, detach, doctor, emergency,
-    eval, hook, install, journal, kill, mcp, policy, prooftest, record, replay, restore, run, runs, sessions,
-    spend, status, token, tune, uninstall, verify,
+    eval, hook, install, journal, kill, manual, mcp, policy, prooftest, record, replay, restore, run, runs,
+    sessions, spend, status, token, tune, uninstall, verify,
 };
 use estop_config::printable::escaped_lines;
 use estop_daemon::prooftest::canary;
@@ -96,6 +96,8 @@ enum Command {
     Completions(completions::Args),
     /// Print the version
     Version,
+    #[command(hide = true)]
+    Manual(manual::Args),
     #[command(hide = true)]
     Canary(canary::Args),
     #[command(hide = true)]
@@ -184,6 +186,7 @@ fn main() -> ExitCode {
         Command::Uninstall(args) => uninstall::main(&args),
         Command::Completions(args) => completions::main(&args, Cli::command()),
         Command::Version => Ok(version()),
+        Command::Manual(args) => manual::main(&args, Cli::command()),
         Command::Canary(args) => canary::main(&args).map(|()| Exit::Fine),
         Command::EnterCgroup(args) => enter_cgroup::main(&args).map(|never| match never {}),
         Command::Detach(args) => detach::main(&args),

@@ -35,6 +35,7 @@ mod install;
 mod keeping;
 mod logs;
 mod lost_files;
+mod manual;
 mod mcp;
 mod memory;
 mod metrics;

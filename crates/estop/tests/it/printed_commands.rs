@@ -441,13 +441,13 @@ fn shell_words(command: &str) -> Vec<String> {
     words
 }
 
-fn help_of(names: &[String]) -> (i32, String) {
+pub(crate) fn help_of(names: &[String]) -> (i32, String) {
     let ran = finish(Command::new(env!("CARGO_BIN_EXE_estop")).args(names).arg("--help"));
     (ran.code, format!("{}{}", ran.out, ran.err))
 }
 
 /// The commands that a help lists: before its options, two spaces before each name.
-fn subcommands(help: &str) -> Vec<String> {
+pub(crate) fn subcommands(help: &str) -> Vec<String> {
     let lists = help.split("\nOptions:").next().unwrap_or_default();
     let named = lists.lines().filter_map(|line| line.strip_prefix("  "));
     let named = named.filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
