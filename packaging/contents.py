@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 
 from archives import File
+from notices import notices
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGING = ROOT / "packaging"
@@ -27,6 +28,7 @@ class Contents:
         self.binary, self.level = binary, level
         self.version = self._run("--version").decode().split()[1]
         self.when = release_time()
+        self.licences = {"LICENSE": text("LICENSE"), "THIRD-PARTY.txt": notices(ROOT, binary.arch)}
         self.completions = {shell: self._run("completions", shell) for shell in COMPLETIONS}
         with tempfile.TemporaryDirectory() as folder:
             self._run("manual", folder)

@@ -8,7 +8,7 @@ def make(contents):
     name = f"estop-{contents.version}-{contents.binary.arch}-linux"
     files = [
         File("estop", contents.binary.data, 0o755),
-        File("LICENSE", text("LICENSE")),
+        *(File(name, licence) for name, licence in contents.licences.items()),
         File("README.md", text("README.md")),
         File("INSTALL.md", text("docs/install.md")),
         File("estop.yaml", system_configuration()),

@@ -22,6 +22,7 @@ def make(contents):
         File("usr/lib/systemd/system/estop.service", text("packaging/systemd/estop.service")),
         File("usr/lib/systemd/system/estop.socket", text("packaging/systemd/estop.socket")),
         File("usr/share/doc/estop/copyright", text("packaging/debian/copyright")),
+        File("usr/share/doc/estop/THIRD-PARTY.txt.gz", gz(contents.licences["THIRD-PARTY.txt"])),
         File("usr/share/doc/estop/README.md", text("README.md")),
         File("usr/share/doc/estop/install.md", text("docs/install.md")),
         File("usr/share/doc/estop/CHANGELOG.md.gz", gz(text("CHANGELOG.md"))),

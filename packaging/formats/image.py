@@ -6,7 +6,7 @@ import subprocess
 from datetime import datetime, timezone
 
 from archives import File, gz, tar
-from contents import DATA_DIR, SUMMARY, text
+from contents import DATA_DIR, SUMMARY
 
 # Nobody's own: a number that no user of a host has.
 USER = 65532
@@ -15,7 +15,7 @@ USER = 65532
 def make(contents):
     tree = [
         File("usr/bin/estop", contents.binary.data, 0o755),
-        File("usr/share/doc/estop/LICENSE", text("LICENSE")),
+        *(File(f"usr/share/doc/estop/{name}", licence) for name, licence in contents.licences.items()),
         File("etc/passwd", f"root:x:0:0:root:/root:/sbin/nologin\nestop:x:{USER}:{USER}:estop:{DATA_DIR}:/sbin/nologin\n".encode()),
         File("etc/group", f"root:x:0:\nestop:x:{USER}:\n".encode()),
         File("etc/estop"),

@@ -17,13 +17,13 @@ def make(contents):
         "cpu": [binary.node],
         "bin": {"estop": "bin/estop"},
         "man": [f"man/{name}" for name in contents.manual],
-        "files": ["bin", "man"],
+        "files": ["bin", "man", "THIRD-PARTY.txt"],
     }
     if binary.glibc:
         package["libc"] = ["glibc"]
     files = [
         File("package.json", (json.dumps(package, indent=2) + "\n").encode()),
-        File("LICENSE", text("LICENSE")),
+        *(File(name, licence) for name, licence in contents.licences.items()),
         File("README.md", text("README.md")),
         File("bin/estop", binary.data, 0o755),
         *(File(f"man/{name}", page) for name, page in contents.manual.items()),

@@ -28,7 +28,7 @@ def make(contents):
         *contents.share(f"{name}.data/data/share/"),
         File(f"{info}/METADATA", metadata(contents)),
         File(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: estop\nRoot-Is-Purelib: false\n{tags}".encode()),
-        File(f"{info}/licenses/LICENSE", text("LICENSE")),
+        *(File(f"{info}/licenses/{name}", licence) for name, licence in contents.licences.items()),
     ]
     record = "".join(f"{file.path},sha256={hashed(file.data)},{len(file.data)}\n" for file in files)
     files.append(File(f"{info}/RECORD", f"{record}{info}/RECORD,,\n".encode()))
@@ -42,6 +42,7 @@ Version: {contents.version}
 Summary: {SUMMARY}
 License-Expression: Apache-2.0
 License-File: LICENSE
+License-File: THIRD-PARTY.txt
 Requires-Python: >=3.9
 Description-Content-Type: text/markdown
 

@@ -156,6 +156,8 @@ def archive(packages, folder):
     script = unpacked / "share/bash-completion/completions/estop"
     completed = 'COMP_WORDS=(estop age); COMP_CWORD=1; _estop estop age estop; echo "${COMPREPLY[@]}"'
     check(run("bash", "-c", f'. "{script}"; {completed}').strip() == "agents", "bash completes")
+    licences = (unpacked / "THIRD-PARTY.txt").read_text()
+    check(all(name in licences for name in ("rustls 0.", "zstd-sys ", "Meta Platforms")), "licences of crates and of their C code")
     for file in ("LICENSE", "README.md", "INSTALL.md", "estop.yaml", "systemd/estop.service"):
         check((unpacked / file).stat().st_size > 100, file)
 

@@ -40,6 +40,7 @@ mod mcp;
 mod memory;
 mod metrics;
 mod money;
+mod packaging;
 mod policy_cases;
 mod presets;
 mod printed_commands;
