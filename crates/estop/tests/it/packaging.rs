@@ -1,6 +1,6 @@
 //! What packages bring along fits the daemon. `tests/distribution` installs and uses the packages themselves.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
