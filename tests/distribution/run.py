@@ -10,6 +10,7 @@ is installed in a layer over this machine's files that vanishes. Without root th
 import argparse
 import contextlib
 import fcntl
+import gzip
 import hashlib
 import http.client
 import json
@@ -203,10 +204,10 @@ def image(packages, folder):
     root = folder / "image"
     root.mkdir()
     for described, diff_id in zip(manifest["layers"], config["rootfs"]["diff_ids"], strict=True):
-        layer = subprocess.run(["gzip", "-dc"], input=blob(described), capture_output=True, check=True).stdout
+        layer = gzip.decompress(blob(described))
         check(diff_id == f"sha256:{hashlib.sha256(layer).hexdigest()}", "diff_ids")
-        run_in = subprocess.run(["tar", "xp", "--numeric-owner"], input=layer, cwd=root)
-        check(run_in.returncode == 0, "the layer cannot be unpacked")
+        unpacked = subprocess.run(["tar", "xp", "--numeric-owner"], input=layer, cwd=root)
+        check(unpacked.returncode == 0, "the layer cannot be unpacked")
     shell = [path for path in root.rglob("*") if path.name in ("sh", "bash", "busybox")]
     check(not shell, f"there is more than estop in it: {shell}")
     settings = config["config"]
@@ -216,6 +217,7 @@ def image(packages, folder):
     with serving(settings["Entrypoint"] + settings["Cmd"], env, root, user):
         token = root / "var/lib/estop/admin-token"
         check(token.stat().st_mode & 0o777 == 0o600 and token.stat().st_uid == 65532, "the admin token")
+        run(shutil.which("chroot"), f"--userspec={settings['User']}", root, *settings["Entrypoint"], "status", env=env)
 
 
 def throwaway_root(folder):
