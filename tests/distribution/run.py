@@ -122,11 +122,16 @@ def get(port, path):
 
 def reproducible(binary, folder):
     """All packages, and the same bytes again where time zone, umask and folder differ."""
-    made = []
+    making = []
     for name, zone, mask in [("packages", "UTC", 0o022), ("again", "Asia/Tokyo", 0o077)]:
-        out = folder / name
-        command = [ROOT / "scripts" / "package", "--binary", binary, "--out", out, "--level", "1"]
-        said = run(*command, cwd=folder, env=dict(os.environ, TZ=zone), umask=mask)
+        command = [ROOT / "scripts" / "package", "--binary", binary, "--out", folder / name, "--level", "1"]
+        environment = dict(os.environ, TZ=zone)
+        making.append(subprocess.Popen(command, cwd=folder, env=environment, umask=mask, stdout=subprocess.PIPE, text=True))
+    made = []
+    for process in making:
+        said = process.communicate(timeout=2 * WITHIN_S)[0]
+        check(process.returncode == 0, f"scripts/package: exit {process.returncode}\n{said}")
+        out = pathlib.Path(process.args[4])
         made.append({file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in out.iterdir()})
     check(made[0] == made[1] and len(made[0]) == 6, f"not the same twice: {made}")
     run("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=folder / "packages")
@@ -278,6 +283,7 @@ def deb(packages, folder):
     user = int(account[2]), int(account[3])
     with serving(command, chroot=root, user=user):
         inside("estop", "status")
+        inside("estop", "backup", "/var/backups/estop.tar")
         check(mode("/var/lib/estop/admin-token") == "600 estop:estop", "the admin token")
     # By the socket unit: the daemon takes its socket over, or it does not start.
     address = re.search(r"^ListenStream=(.*):(\d+)$", (ROOT / "packaging/systemd/estop.socket").read_text(), re.M)
@@ -289,6 +295,11 @@ def deb(packages, folder):
     check(configuration.read_text() == mine and mode("/etc/estop/estop.yaml") == "640 root:estop", "an upgrade")
     with serving(command, chroot=root, user=user, ready=503):
         check("it stays pressed" in inside("estop", "emergency", "status", fails=True), "the button after an upgrade")
+    # Nor does a restored backup open what is shut.
+    inside("estop", "restore", "/var/backups/estop.tar")
+    inside("chown", "-R", "estop:estop", "/var/lib/estop")
+    with serving(command, chroot=root, user=user, ready=503):
+        inside("estop", "journal", "verify")
     inside("dpkg", "--remove", "estop")
     left = [(root / path).exists() for path in ("usr/bin/estop", "etc/estop/keys/openai", "var/lib/estop/journal")]
     check(left == [False, True, True] and configuration.read_text() == mine, f"after remove: {left}")
