@@ -346,6 +346,17 @@ def remove(folder):
     shutil.rmtree(folder)
 
 
+def can_mount(alone):
+    """Whether namespaces, a layer over this machine's files and devices in it can be had here: containers often have none."""
+    script = """set -e; mount -t tmpfs none "$0"; cd "$0"; mkdir upper work root
+        mount -t overlay none -o "lowerdir=/,upperdir=$0/upper,workdir=$0/work" root; mknod root/null c 1 3; : > root/null"""
+    with tempfile.TemporaryDirectory(prefix="estop-distribution-") as folder:
+        tried = subprocess.run([*alone, "sh", "-c", script, folder], capture_output=True, text=True)
+    if tried.returncode != 0:
+        print(f"no root of its own here: {tried.stderr.strip()}")
+    return tried.returncode == 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "target" / "debug", help="default: target/debug")
@@ -357,7 +368,7 @@ def main():
         loopback_up()
         return try_packages(binary, args.inside, is_alone=True)
     alone = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    can_be_alone = os.geteuid() == 0 and subprocess.run([*alone, "true"]).returncode == 0
+    can_be_alone = os.geteuid() == 0 and can_mount(alone)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="estop-distribution-"))
     folder.chmod(0o755)
     try:
