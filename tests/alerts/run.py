@@ -8,44 +8,23 @@ The libraries are installed once, in the versions of requirements.txt and packag
 """
 
 import argparse
-import hashlib
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
-import venv
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-
-
-def cache(name, pinned):
-    """A folder for these very versions."""
-    base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    base = pathlib.Path(os.environ.get("ESTOP_TOOLS_CACHE") or pathlib.Path(base) / "estop-tools")
-    return base / f"{name}-{hashlib.sha256(pinned.read_bytes()).hexdigest()[:8]}"
-
-
-def python():
-    """A Python that has the libraries; `None` if they cannot be got."""
-    pinned = HERE / "requirements.txt"
-    folder = cache("alerts", pinned)
-    if not (folder / "installed").exists():
-        print("installing aiosmtpd and standardwebhooks …", flush=True)
-        venv.create(folder, with_pip=True, clear=True)
-        pip = [folder / "bin" / "pip", "install", "--quiet", "--no-deps", "--requirement", pinned]
-        if subprocess.run(pip).returncode != 0:
-            return None
-        (folder / "installed").touch()
-    return folder / "bin" / "python"
+sys.path.insert(0, str(ROOT / "tests"))
+import tools  # noqa: E402
 
 
 def node():
     """A folder with the npm packages; `None` if they cannot be got."""
     pinned = HERE / "package.json"
-    folder = cache("alerts-npm", pinned)
+    folder = tools.cache("alerts-npm", pinned.read_bytes())
     if not (folder / "installed").exists():
         print("installing the services' types and GitHub's description …", flush=True)
         folder.mkdir(parents=True, exist_ok=True)
@@ -65,7 +44,7 @@ def main():
     for program in (send, estop):
         if not program.exists():
             sys.exit(f"{program} is not there: cargo build -p estop -p estop-notify --bins --example send")
-    installed, packages = python(), node()
+    installed, packages = tools.python("alerts", HERE / "requirements.txt", "aiosmtpd and standardwebhooks"), node()
     if installed is None or packages is None:
         print("skipped: the libraries cannot be installed here (no network?)")
         return
@@ -73,7 +52,7 @@ def main():
     try:
         environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", HTTP_PROXY="http://127.0.0.1:9",
                            HTTPS_PROXY="http://127.0.0.1:9", NO_PROXY="127.0.0.1,localhost")
-        done = subprocess.run([installed, HERE / "drive.py", send, packages, folder, estop], env=environment)
+        done = subprocess.run([installed / "python", HERE / "drive.py", send, packages, folder, estop], env=environment)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print("fine" if done.returncode == 0 else "FAILED")

@@ -14,7 +14,6 @@ schemathesis is installed once, in the versions of requirements.txt, into ESTOP_
 
 import argparse
 import contextlib
-import hashlib
 import json
 import os
 import pathlib
@@ -28,12 +27,12 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-import venv
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 from daemon import ADMIN_TOKEN, journal_is_whole  # noqa: E402
+import tools  # noqa: E402
 CONFIG = """
 listen: {{data: 127.0.0.1:0, admin: 127.0.0.1:0}}
 providers: {{openai: {{base_url: "{model}"}}}}
@@ -47,23 +46,6 @@ ANSWER_WITHIN_S = 20
 TAKES_TOKENS_BACK = "delete_tokens_id"
 # Its answer is a line to a supervisor, which ends when the supervisor does.
 STAY_OPEN = ("post_runs_watch", "post_agents_id_recording")
-
-
-def schemathesis():
-    """Where schemathesis is; installs it if these versions are not there yet."""
-    cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    cache = pathlib.Path(os.environ.get("ESTOP_TOOLS_CACHE") or pathlib.Path(cache) / "estop-tools")
-    pinned = HERE / "requirements.txt"
-    folder = cache / f"schemathesis-{hashlib.sha256(pinned.read_bytes()).hexdigest()[:8]}"
-    if not (folder / "installed").exists():
-        started = time.monotonic()
-        print("installing schemathesis … ", end="", flush=True)
-        venv.create(folder, with_pip=True, clear=True)
-        pip = [folder / "bin" / "pip", "install", "--quiet", "--no-deps", "--requirement", pinned]
-        subprocess.run(pip, check=True)
-        (folder / "installed").touch()
-        print(f"{time.monotonic() - started:.0f} s", flush=True)
-    return folder / "bin" / "schemathesis"
 
 
 def said_before(process, pattern):
@@ -182,7 +164,10 @@ def main():
     if options.seed is None:
         options.seed = random.randrange(2**32) if options.long else 1
     print(f"seed {options.seed}", flush=True)
-    tool = schemathesis()
+    installed = tools.python("schemathesis", HERE / "requirements.txt", "schemathesis")
+    if installed is None:
+        sys.exit("schemathesis cannot be installed")
+    tool = installed / "schemathesis"
     fake = subprocess.Popen([options.binaries / "estop-fake-model"], stdout=subprocess.PIPE, text=True)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="estop-api-"))
     try:

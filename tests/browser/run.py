@@ -9,35 +9,30 @@ they cannot be got, the test is skipped and says so.
 """
 
 import argparse
-import hashlib
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
-import venv
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+import tools  # noqa: E402
 AXE = "axe-core@4.14.0"
 
 
-def tools():
+def installed():
     """A Python with selenium and the file axe.min.js; `None` if they cannot be got."""
-    cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    cache = pathlib.Path(os.environ.get("ESTOP_TOOLS_CACHE") or pathlib.Path(cache) / "estop-tools")
-    pinned = HERE / "requirements.txt"
-    key = hashlib.sha256(pinned.read_bytes() + AXE.encode()).hexdigest()[:8]
-    folder = cache / f"browser-{key}"
-    if not (folder / "installed").exists():
-        print("installing selenium and axe-core …", flush=True)
-        venv.create(folder, with_pip=True, clear=True)
-        pip = [folder / "bin" / "pip", "install", "--quiet", "--no-deps", "--requirement", pinned]
+    found = tools.python("browser", HERE / "requirements.txt", "selenium")
+    folder = tools.cache("browser-npm", AXE.encode())
+    axe = folder / "node_modules" / "axe-core" / "axe.min.js"
+    if found and not axe.exists():
+        print("installing axe-core …", flush=True)
         npm = ["npm", "install", "--silent", "--no-save", "--ignore-scripts", "--prefix", folder, AXE]
-        if subprocess.run(pip).returncode != 0 or subprocess.run(npm).returncode != 0:
+        if subprocess.run(npm).returncode != 0:
             return None
-        (folder / "installed").touch()
-    return folder / "bin" / "python", folder / "node_modules" / "axe-core" / "axe.min.js"
+    return (found / "python", axe) if found else None
 
 
 def main():
@@ -50,7 +45,7 @@ def main():
         if not shutil.which(program):
             print(f"skipped: {program} is missing (apt-get install chromium chromium-driver npm)")
             return 0
-    found = tools()
+    found = installed()
     if found is None:
         print("skipped: selenium or axe-core cannot be installed here")
         return 0

@@ -8,7 +8,6 @@ into ESTOP_TOOLS_CACHE (default ~/.cache/estop-tools). Where they cannot be got,
 """
 
 import argparse
-import hashlib
 import json
 import os
 import pathlib
@@ -20,40 +19,21 @@ import sys
 import tempfile
 import threading
 import time
-import venv
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 from daemon import journal_is_whole  # noqa: E402
+import tools  # noqa: E402
 WITHIN_S = 120
 NPM = ["@modelcontextprotocol/sdk@1.32.2", "@modelcontextprotocol/server-everything@2026.8.31"]
-
-
-def cache():
-    usual = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    return pathlib.Path(os.environ.get("ESTOP_TOOLS_CACHE") or pathlib.Path(usual) / "estop-tools")
-
-
-def python():
-    """A Python that has the SDK; `None` if it cannot be got."""
-    pinned = HERE / "requirements.txt"
-    folder = cache() / f"mcp-{hashlib.sha256(pinned.read_bytes()).hexdigest()[:8]}"
-    if not (folder / "installed").exists():
-        print("installing the MCP SDK for Python …", flush=True)
-        venv.create(folder, with_pip=True, clear=True)
-        pip = [folder / "bin" / "pip", "install", "--quiet", "--no-deps", "--requirement", pinned]
-        if subprocess.run(pip).returncode != 0:
-            return None
-        (folder / "installed").touch()
-    return folder / "bin" / "python"
 
 
 def node_modules():
     """Where the SDK for JavaScript is; `None` if there is none."""
     if not shutil.which("npm"):
         return None
-    folder = cache() / f"mcp-npm-{hashlib.sha256(' '.join(NPM).encode()).hexdigest()[:8]}"
+    folder = tools.cache("mcp-npm", " ".join(NPM).encode())
     if not (folder / "installed").exists():
         print("installing the MCP SDK for JavaScript …", flush=True)
         shutil.rmtree(folder, ignore_errors=True)
@@ -128,7 +108,7 @@ def main():
     estop = parser.parse_args().binaries.resolve() / "estop"
     if not estop.exists():
         sys.exit(f"{estop} is missing: cargo build -p estop")
-    found = python()
+    found = tools.python("mcp", HERE / "requirements.txt", "the MCP SDK for Python")
     if not found:
         print("The MCP SDK cannot be got: skipped.")
         return
@@ -136,7 +116,7 @@ def main():
     if not modules:
         print("The MCP SDK for JavaScript cannot be got: that part is skipped.")
     with tempfile.TemporaryDirectory() as folder:
-        if not tried(found, modules, estop, pathlib.Path(folder)):
+        if not tried(found / "python", modules, estop, pathlib.Path(folder)):
             sys.exit("something went wrong, see above")
     print("MCP: all fine")
 

@@ -204,7 +204,7 @@ def main():
             print(f"skipped: {program} is missing (apt-get install chromium chromium-driver npm)")
             return 0
     if "selenium" not in sys.modules and not os.environ.get("ESTOP_NIGHT_CHILD"):
-        found = browser.tools()
+        found = browser.installed()
         if found is None:
             print("skipped: selenium cannot be installed here")
             return 0

@@ -8,7 +8,6 @@ The libraries are installed once, in the versions of requirements.txt, into ESTO
 """
 
 import argparse
-import hashlib
 import json
 import os
 import pathlib
@@ -20,29 +19,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-import venv
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 from daemon import ADMIN_TOKEN, journal_is_whole  # noqa: E402
+import tools  # noqa: E402
 WITHIN_S = 60
-
-
-def python():
-    """A Python that has the libraries; `None` if they cannot be got."""
-    cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    cache = pathlib.Path(os.environ.get("ESTOP_TOOLS_CACHE") or pathlib.Path(cache) / "estop-tools")
-    pinned = HERE / "requirements.txt"
-    folder = cache / f"messaging-{hashlib.sha256(pinned.read_bytes()).hexdigest()[:8]}"
-    if not (folder / "installed").exists():
-        print("installing python-telegram-bot and slack_sdk …", flush=True)
-        venv.create(folder, with_pip=True, clear=True)
-        pip = [folder / "bin" / "pip", "install", "--quiet", "--no-deps", "--requirement", pinned]
-        if subprocess.run(pip).returncode != 0:
-            return None
-        (folder / "installed").touch()
-    return folder / "bin" / "python"
 
 
 def said_before(lines, pattern, log):
@@ -122,13 +105,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "target" / "debug")
     estop = parser.parse_args().binaries.resolve() / "estop"
-    installed = python()
+    installed = tools.python("messaging", HERE / "requirements.txt", "python-telegram-bot and slack_sdk")
     if installed is None:
         print("skipped: python-telegram-bot and slack_sdk cannot be installed here (no network?)")
         return
     folder = pathlib.Path(tempfile.mkdtemp(prefix="estop-relay-"))
     try:
-        fine = tried(installed, estop, folder)
+        fine = tried(installed / "python", estop, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print("fine" if fine else "FAILED")

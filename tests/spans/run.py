@@ -11,7 +11,6 @@ they cannot be got, the test is skipped and says so.
 import argparse
 import base64
 import contextlib
-import hashlib
 import http.server
 import json
 import os
@@ -25,10 +24,11 @@ import threading
 import time
 import urllib.error
 import urllib.request
-import venv
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+import tools  # noqa: E402
 PATIENCE_S = 60
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 CONFIG = """
@@ -39,22 +39,6 @@ opentelemetry: {{endpoint: "http://127.0.0.1:{collector}"}}
 """
 
 
-def python():
-    """A Python that has the definitions; `None` if they cannot be got."""
-    pinned = HERE / "requirements.txt"
-    base = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
-    base = pathlib.Path(os.environ.get("ESTOP_TOOLS_CACHE") or base / "estop-tools")
-    folder = base / f"spans-{hashlib.sha256(pinned.read_bytes()).hexdigest()[:8]}"
-    if not (folder / "installed").exists():
-        print("installing OpenTelemetry's definitions …", flush=True)
-        venv.create(folder, with_pip=True, clear=True)
-        pip = [folder / "bin" / "pip", "install", "--quiet", "--no-deps", "--requirement", pinned]
-        if subprocess.run(pip).returncode != 0:
-            return None
-        (folder / "installed").touch()
-    return folder / "bin" / "python"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "target" / "debug")
@@ -63,11 +47,11 @@ def main():
         import google.protobuf  # noqa: F401
         import opentelemetry.proto  # noqa: F401
     except ImportError:
-        installed = python()
+        installed = tools.python("spans", HERE / "requirements.txt", "OpenTelemetry's definitions")
         if installed is None or os.environ.get("ESTOP_SPANS_INSIDE"):
             print("skipped: OpenTelemetry's definitions cannot be installed here (no network?)")
             return
-        os.execve(installed, [installed, *sys.argv], dict(os.environ, ESTOP_SPANS_INSIDE="1"))
+        os.execve(installed / "python", [installed / "python", *sys.argv], dict(os.environ, ESTOP_SPANS_INSIDE="1"))
     with tempfile.TemporaryDirectory(prefix="estop-spans-") as folder, contextlib.ExitStack() as at_end:
         play(binaries, pathlib.Path(folder), at_end)
     print("spans: fine")
