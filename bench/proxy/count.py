@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Instructions and system calls that a request costs estop: figures that hold on a busy machine, too.
 
-Usage: bench/proxy/count.py [--connections N] [--seconds S] [--evidence MODE] [BINARY]   (needs nginx, wrk, openssl, valgrind and strace)
+Usage: bench/proxy/count.py [--connections N] [--seconds S] [--evidence MODE] [--spans SHARE] [--log SHARE] [BINARY]   (needs nginx, wrk, openssl, valgrind and strace)
 
 The same load as run.py, on a binary with its symbols: CARGO_PROFILE_RELEASE_STRIP=none cargo build --release. Instructions are of user code alone, by what a thread
 is for; the slow machine that valgrind makes changes batches and wake-ups, so that projector and store cost more here than in
@@ -10,6 +10,7 @@ life. System calls are of all threads; futex calls are left out, as tracing itse
 
 import argparse
 import collections
+import http.server
 import os
 import pathlib
 import re
@@ -18,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import run
@@ -74,17 +76,35 @@ def measure(binary, config, folder, prefix, count, warm_up):
         shutil.rmtree(folder, ignore_errors=True)
 
 
+class Collector(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--seconds", type=int, default=6)
     parser.add_argument("--evidence", choices=("off", "redacted", "full"), default="redacted", help="which steps are kept (docs/evidence.md)")
+    parser.add_argument("--spans", default="off", help="which requests become spans: off, all, or a share such as 1/100 (docs/metrics.md)")
+    parser.add_argument("--log", default="off", help="the same for lines of the request log")
     parser.add_argument("binary", nargs="?", type=pathlib.Path, default=run.ROOT / "target" / "release" / "estop")
     arguments = parser.parse_args()
     for tool in ("nginx", "wrk", "openssl", "valgrind", "strace"):
         if not shutil.which(tool):
             sys.exit(f"{tool} is missing: apt-get install --yes nginx-light wrk openssl valgrind strace")
     config = f"{run.CONFIG}policy: {{evidence: {arguments.evidence}}}\n"
+    # A collector that takes everything and answers at once.
+    collector = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    threading.Thread(target=collector.serve_forever, daemon=True).start()
+    config += f"log: {{requests: {arguments.log}}}\n"
+    config += f'opentelemetry: {{endpoint: "http://127.0.0.1:{collector.server_port}", spans: {arguments.spans}}}\n'
     binary, load = arguments.binary.resolve(), (arguments.connections, arguments.seconds)
     valgrind = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", "--callgrind-out-file=callgrind.out"]
     folders = [pathlib.Path(tempfile.mkdtemp(prefix="estop-count-")) for _ in range(2)]
