@@ -24,7 +24,7 @@ import time
 
 import run
 
-ROLES = [("data", "estop_gateway::exchange"), ("projector", "persistence::projector"), ("store", "estop_store::sqlite")]
+ROLES = [("data", "estop_gateway::exchange"), ("projector", "persistence::projector"), ("store", "estop_store::sqlite"), ("spans", "estop_daemon::span_export")]
 
 
 def instructions(folder, pid, connections, seconds):
