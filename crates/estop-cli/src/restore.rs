@@ -2,12 +2,13 @@
 
 use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use estop_config::data_dir::database;
 use estop_config::printable::escaped;
+use estop_core::printed_command::shell_word;
 use estop_store::segments::JOURNAL_FOLDER;
 use estop_store::{Backup, RESTORING, StoreError, check_unpacked, unpack};
 use serde_json::json;
@@ -145,8 +146,22 @@ fn print(args: &Args, folder: &Path, copy: Option<Backup>, kept: Option<&Path>) 
     if let Some(kept) = kept {
         text += &format!("\nWhat was there is kept in {}.", escaped(&kept));
     }
+    if let Some(command) = gives_back(folder)? {
+        text += &format!(
+            "\nThe folder is another user's than the restored files. Before estop starts: {command}"
+        );
+    }
     text += "\nAgents, rules and tokens are as they were when the copy was made: a token revoked since then is accepted again. \
              The emergency stop stays pressed if it is pressed now, or was then.\nNext: start estop with `estop serve`, look at `estop status` and `estop token \
              list`.";
     say(&text)
+}
+
+/// What gives restored files to the owner of their folder, if they are another's: root restores what a service's user reads.
+/// Not done here: whoever owns the folder could lead root to other files meanwhile.
+fn gives_back(folder: &Path) -> io::Result<Option<String>> {
+    let (owner, restored) = (std::fs::metadata(folder)?, std::fs::metadata(database(folder))?);
+    let (uid, gid) = (owner.uid(), owner.gid());
+    let folder = shell_word(&folder.display().to_string());
+    Ok((restored.uid() != uid).then(|| format!("chown -R {uid}:{gid} {folder}")))
 }
