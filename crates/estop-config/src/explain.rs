@@ -198,7 +198,9 @@ fn variable_of<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
 }
 
 fn is_secret(path: &[Step]) -> bool {
-    matches!(path.last(), Some(Step::Key(key)) if redact::is_secret_key(key))
+    // Headers have any name.
+    let is_header = path.iter().any(|step| matches!(step, Step::Key(key) if key == "headers_env"));
+    is_header || matches!(path.last(), Some(Step::Key(key)) if redact::is_secret_key(key))
 }
 
 fn inside(path: &[Step]) -> String {

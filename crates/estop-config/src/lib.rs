@@ -323,6 +323,9 @@ fn text_of(path: &Path) -> Result<String, ConfigError> {
     if bytes.len() > FILE_BYTES_MAX {
         return Err(Problem::whole_file(&name, too_large()).into());
     }
+    if bytes.contains(&0) {
+        return Err(Problem::whole_file(&name, "the file is not text: it has a NUL byte in it".into()).into());
+    }
     Ok(String::from_utf8(bytes).map_err(|error| Problem::not_utf8(&name, &error))?)
 }
 

@@ -11,13 +11,16 @@ pub(super) fn line(line: &str) -> String {
     }
     hide_in_urls(&mut chars);
     hide_hooks(&mut chars);
+    hide_random(&mut chars);
     chars.into_iter().collect()
 }
 
 /// Whether the value of this key is likely to be a secret, or to be one by mistake.
 pub(super) fn is_secret_key(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    ["key", "secret", "password", "passwd"].iter().any(|word| key.contains(word))
+    ["key", "secret", "password", "passwd", "authorization"].iter().any(|word| key.contains(word))
+        // Headers of collectors.
+        || key.starts_with("x-")
         || ["token", "token_env", "url_env"].iter().any(|word| key.ends_with(word))
 }
 
@@ -73,6 +76,19 @@ fn hide_in_urls(chars: &mut [char]) {
             url[query + 1..].fill('*');
         }
         at = start + len;
+    }
+}
+
+/// A long word of letters and many digits: a token, in a file that was not meant to be read as a configuration.
+fn hide_random(chars: &mut [char]) {
+    const LENGTH: usize = 24;
+    const DIGITS: usize = 6;
+    let is_of_word = |c: &char| c.is_ascii_alphanumeric() || "_+=".contains(*c);
+    for word in chars.chunk_by_mut(|one, other| is_of_word(one) && is_of_word(other)) {
+        let digits = word.iter().filter(|c| c.is_ascii_digit()).count();
+        if word.len() >= LENGTH && digits >= DIGITS && word.iter().any(char::is_ascii_alphabetic) {
+            word.fill('*');
+        }
     }
 }
 
@@ -140,6 +156,10 @@ mod tests {
             (r#"{"api_key":"sk-1"}"#, r#"{"api_key":*******"#),
             ("  token_env: ghp_x", "  token_env: *****"),
             (r#""token_env": "ghp_x""#, r#""token_env": *******"#),
+            ("headers_env: {authorization: Bearer a}", "headers_env: {authorization: *********"),
+            ("  x-honeycomb-team: abc", "  x-honeycomb-team: ***"),
+            ("estop_admin_00c0ffee12345678 x", "**************************** x"),
+            ("claude-3-5-sonnet-20241022-v2", "claude-3-5-sonnet-20241022-v2"),
             ("- plain", "- plain"),
             ("key:", "key:"),
         ] {

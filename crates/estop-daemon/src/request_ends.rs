@@ -11,9 +11,6 @@ use estop_core::ids::{Name, RequestId};
 use estop_core::time::Now;
 use estop_core::trace_parent::TraceParent;
 
-use crate::metrics::Metrics;
-use crate::span_export::SpanExport;
-
 /// Requests in progress that are remembered. Of one that finds no place, model, duration and trace are not known.
 const OPEN_MAX: usize = 100_000;
 
@@ -85,15 +82,6 @@ pub(crate) struct EndedRequest<'r> {
     pub(crate) provider: Option<Name>,
     /// Where it stands in its client's trace.
     pub(crate) trace_parent: Option<TraceParent>,
-}
-
-/// What is told of each request that ended.
-#[derive(Clone)]
-pub struct Observers {
-    /// Counts it.
-    pub(crate) metrics: Arc<Metrics>,
-    /// Exports it as a span.
-    pub(crate) spans: Arc<SpanExport>,
 }
 
 /// Requests in progress.

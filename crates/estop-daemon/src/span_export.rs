@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use estop_config::SpanCollector;
 use estop_notify::Poster;
+use serde_json::Value;
 
 use crate::metrics::SpanCounters;
 use crate::request_ends::{EndedRequest, RequestOutcome};
@@ -62,7 +63,7 @@ impl SpanExport {
         };
         export.change(SpanExport::collector(collector)?);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let sender = Sender { runtime, collector: Arc::clone(&export.collector), counts, is_failing: false };
+        let sender = Sender { runtime, collector: Arc::clone(&export.collector), counts, failing: None };
         let send = move || {
             sender.run(&spans);
             // Nobody may wait any more.
@@ -125,8 +126,8 @@ struct Sender {
     runtime: tokio::runtime::Runtime,
     collector: Arc<RwLock<Option<Arc<Collector>>>>,
     counts: SpanCounters,
-    /// The newest batch was not taken.
-    is_failing: bool,
+    /// The collector that did not take the newest batch.
+    failing: Option<Arc<Collector>>,
 }
 
 impl Sender {
@@ -155,35 +156,48 @@ impl Sender {
             return;
         };
         let retries: &[Duration] = if is_last { &[] } else { &RETRY_AFTER };
+        let was_failing = self.failing.take().is_some_and(|failing| Arc::ptr_eq(&failing, &collector));
         match self.runtime.block_on(post(&collector.poster, &otlp::request(batch), retries)) {
-            Ok(()) => {
-                self.counts.sent.inc_by(counted);
-                if std::mem::take(&mut self.is_failing) {
+            Ok(rejected) => {
+                let rejected = rejected.min(counted);
+                self.counts.sent.inc_by(counted - rejected);
+                self.counts.dropped.inc_by(rejected);
+                if was_failing {
                     let collector = collector.poster.shown();
                     tracing::info!(target: "upstream", collector, "the collector takes spans again");
                 }
             }
             Err(problem) => {
                 self.counts.dropped.inc_by(counted);
-                if !std::mem::replace(&mut self.is_failing, true) {
+                if !was_failing {
                     tracing::warn!(
                         target: "upstream", problem, "spans are dropped: the collector in `opentelemetry.endpoint` does not take them"
                     );
                 }
+                self.failing = Some(collector);
             }
         }
     }
 }
 
-/// Sends a batch; why it was not taken.
-async fn post(poster: &Poster, body: &serde_json::Value, retries: &[Duration]) -> Result<(), String> {
+/// How many spans of a batch a collector says it did not take.
+fn rejected(answer: &[u8]) -> u64 {
+    let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+    let count = &answer["partialSuccess"]["rejectedSpans"];
+    count.as_u64().or_else(|| count.as_str()?.parse().ok()).unwrap_or(0)
+}
+
+/// Sends a batch: how many spans of it were not taken, or why none was.
+async fn post(poster: &Poster, body: &Value, retries: &[Duration]) -> Result<u64, String> {
     let mut waits = retries.iter();
     loop {
         let (problem, may_pass) = match poster.post(body).await {
-            Ok(200..=299) => return Ok(()),
+            Ok((200..=299, answer)) => return Ok(rejected(&answer)),
             // What OTLP says to send once more.
-            Ok(status @ (429 | 502 | 503 | 504)) => (format!("{} answered {status}", poster.shown()), true),
-            Ok(status) => (format!("{} answered {status}", poster.shown()), false),
+            Ok((status @ (429 | 502 | 503 | 504), _)) => {
+                (format!("{} answered {status}", poster.shown()), true)
+            }
+            Ok((status, _)) => (format!("{} answered {status}", poster.shown()), false),
             Err(error) => (error.to_string(), true),
         };
         match waits.next().filter(|_| may_pass) {

@@ -18,6 +18,7 @@ use estop_journal::{Record, SYSTEM, records};
 use estop_store::{Cursor, Durability, JournalBatch, Snapshot, Store};
 
 use super::evidence::{EvidenceDue, EvidenceWriter, WatchedQuota};
+use super::observers::Observers;
 use super::projections::{AgentRecord, Context, Projections, alert_events, heard_failing};
 use super::recovery::Recovery;
 use super::tracked_agents::TrackedAgents;
@@ -25,7 +26,7 @@ use crate::alerting::Alerting;
 use crate::config_in_force::ConfigInForce;
 use crate::logging::events::EventLog;
 use crate::logging::requests::RequestLog;
-use crate::request_ends::{Observers, OpenRequests};
+use crate::request_ends::OpenRequests;
 
 /// An agent's state is kept after so many records. Chosen: told again in some milliseconds at a start; half costs each
 /// record twice as much of a state, which is a hundred times as long.

@@ -41,11 +41,12 @@ impl Poster {
         Ok(Poster { endpoint, headers, network: Network { dialer, within, secrets } })
     }
 
-    /// Posts; the status of the answer.
-    pub async fn post(&self, body: &serde_json::Value) -> Result<u16, CallError> {
+    /// Posts; status and body of the answer.
+    pub async fn post(&self, body: &serde_json::Value) -> Result<(u16, Vec<u8>), CallError> {
         let mut call = Call::post(self.endpoint.clone(), body);
         call.headers.extend(self.headers.iter().cloned());
-        Ok(self.network.call(call).await?.status.as_u16())
+        let answer = self.network.call(call).await?;
+        Ok((answer.status.as_u16(), answer.body))
     }
 
     /// Where it posts to, as it may be shown.

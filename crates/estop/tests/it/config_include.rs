@@ -74,6 +74,7 @@ fn ob_3_what_is_wrong_in_an_included_file_is_said_with_its_place() {
         ("b.yaml", "include: [c.yaml]", "/b.yaml:1:1: unknown key `include`"),
         ("b.yaml", "- a", "/b.yaml:1:1: the file must be "),
         ("b.yaml", "agents: [coder]", "/b.yaml:1:9: agents must be "),
+        ("b.yaml", "KEY=a-secret\0PATH=/bin\0", "/b.yaml: the file is not text: it has a NUL byte in it"),
         ("b.yaml", "agents: coder", "/b.yaml:1:9: agents must be "),
         ("c.yaml", "", "/estop.yaml:1:11: include: /b.yaml: no such file or folder"),
     ] {

@@ -15,6 +15,9 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const SPAN: &str = "b7ad6b7169203331";
 const SECRET: &str = "Bearer a-secret-of-the-collector";
 
+/// The status of an answer that says one span was not taken.
+const SOME_REJECTED: u16 = 202;
+
 /// Takes what is posted to it.
 struct Collector {
     address: SocketAddr,
@@ -37,9 +40,12 @@ impl Collector {
                 let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
                 let mut body = vec![0; length.unwrap().parse().unwrap()];
                 read.read_exact(&mut body).unwrap();
-                posts.lock().unwrap().push((head, serde_json::from_slice(&body).unwrap()));
+                let body = serde_json::from_slice(&body).unwrap();
+                posts.lock().unwrap().push((head, body));
                 let status = status.load(Ordering::Relaxed);
-                let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: 2\r\n\r\n{{}}");
+                let rejects = r#"{"partialSuccess":{"rejectedSpans":"1"}}"#;
+                let body = if status == SOME_REJECTED { rejects } else { "{}" };
+                let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n{body}", body.len());
                 read.into_inner().write_all(answer.as_bytes()).unwrap();
             }
         });
@@ -56,10 +62,7 @@ impl Collector {
     /// All spans so far.
     fn spans(&self) -> Vec<Value> {
         let posts = self.posts.lock().unwrap();
-        let of = |(_, body): &(String, Value)| {
-            body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().clone()
-        };
-        posts.iter().flat_map(of).collect()
+        posts.iter().flat_map(|(_, body)| spans_of(body)).collect()
     }
 
     fn span(&self, agent: &str) -> Value {
@@ -67,6 +70,10 @@ impl Collector {
             self.spans().into_iter().find(|span| attribute(span, "gen_ai.agent.name") == agent)
         })
     }
+}
+
+fn spans_of(body: &Value) -> Vec<Value> {
+    body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().clone()
 }
 
 fn start(house: &House) -> Estop {
@@ -165,6 +172,9 @@ fn ob_2_a_collector_that_fails_delays_nobody() {
     collector.status.store(200, Ordering::Relaxed);
     let scrape = || house.owner("GET", "/metrics", "").1;
     until("it is taken at last", || scrape().contains("estop_spans_total{result=\"sent\"} 1"));
+    collector.status.store(SOME_REJECTED, Ordering::Relaxed);
+    assert_eq!(estop.ask("coder", "Hello").unwrap().0, 200);
+    until("one is not taken", || scrape().contains("estop_spans_total{result=\"dropped\"} 1"));
 
     // Nobody listens there any more.
     house.configure("opentelemetry: {endpoint: \"http://127.0.0.1:1\"}");
@@ -181,7 +191,7 @@ fn ob_2_a_collector_that_fails_delays_nobody() {
     for _ in 0..5 {
         assert_eq!(estop.ask("coder", "Hello").unwrap().0, 200);
     }
-    until("they are dropped", || scrape().contains("estop_spans_total{result=\"dropped\"} 5"));
+    until("they are dropped", || scrape().contains("estop_spans_total{result=\"dropped\"} 6"));
     estop.end();
     let said = heard.join().unwrap();
     assert_eq!(said.matches("spans are dropped").count(), 1, "{said}");
@@ -213,5 +223,16 @@ fn ob_2_what_names_no_collector_is_refused_by_its_key() {
     ] {
         let problem = refused(section);
         assert!(problem.contains(said), "{section}: {problem}");
+    }
+    for header in ["authorization", "x-team", "dd"] {
+        let section =
+            format!("{{endpoint: \"http://127.0.0.1\", headers_env: {{{header}: Bearer a-secret}}}}");
+        let problem = refused(&section);
+        assert!(problem.contains("the name of an environment variable"), "{problem}");
+        let sentence = problem.lines().next().unwrap();
+        assert!(
+            !sentence.contains("a-secret") && (header == "dd" || !problem.contains("a-secret")),
+            "{problem}"
+        );
     }
 }
