@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use estop_core::guard::Guard;
 use estop_core::ids::Name;
-use estop_core::printable::{is_plain_word, named};
+use estop_core::printable::named;
 use estop_core::run::test_command::is_shell_tool;
 use estop_core::system::{CaseChange, CaseKind, CaseStep};
 use estop_store::Incident;
@@ -28,8 +28,6 @@ use crate::problem::{Kind, Problem};
 use crate::state::App;
 
 const KEY: &str = "exempt_tools";
-/// As long as an entry of `exempt_tools` may be.
-const TOOL_BYTES_MAX: usize = 128;
 
 pub(crate) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::default().routes(routes!(mute, unmute))
@@ -101,7 +99,7 @@ fn mutable(tool: &str, instead: &str) -> Result<Name, String> {
         ));
     }
     // A name may be made to be clicked, and one that was cut or escaped is not the tool's.
-    if !is_plain_word(tool) || tool.len() > TOOL_BYTES_MAX {
+    if named(tool) != tool {
         return Err(format!(
             "Its tool has an unusual name, {}: look at it, and if it is fine write it under `exempt_tools` of the policy yourself.",
             named(tool)

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use estop_config::printable::escaped;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A line longer than this is refused: it would be no record or trace of ours, and memory has an end.
@@ -23,7 +24,7 @@ pub struct Lines {
 impl Lines {
     /// Opens the file. The bar is drawn on a terminal only.
     pub fn open(path: &Path, what: &'static str) -> anyhow::Result<Lines> {
-        let name = path.display();
+        let name = escaped(&path.display().to_string());
         // Asked before it is opened: opening a pipe waits for somebody to write into it.
         let about = std::fs::metadata(path).with_context(|| format!("cannot open {name}"))?;
         anyhow::ensure!(about.is_file(), "{name} is not a regular file");

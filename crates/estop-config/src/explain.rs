@@ -30,7 +30,7 @@ pub(super) fn refused(refusal: &TypeMismatch, texts: &[SourceText<'_>], override
         Some((_, None)) => Found::Nothing,
         None => Found::Unknown,
     };
-    match refusal.at.as_deref().map(|(place, _)| *place) {
+    let problem = match refusal.at.as_deref().map(|(place, _)| *place) {
         Some(ValueSource::Variable(number) | ValueSource::SectionFor(number))
             if let Some(variable) = overrides.get(number) =>
         {
@@ -41,7 +41,18 @@ pub(super) fn refused(refusal: &TypeMismatch, texts: &[SourceText<'_>], override
             let (message, help) = sentence(refusal, &found, &[]);
             place.unwrap_or(ValueSource::SectionFor(0)).problem(texts, message).with_help(help)
         }
-    }
+    };
+    if hides_text(refusal) { problem.without_text() } else { problem }
+}
+
+/// Whether the text at fault may be a secret whatever it looks like: a file that is no configuration, or a header.
+fn hides_text(refusal: &TypeMismatch) -> bool {
+    is_whole_file(refusal) || is_header(&refusal.path)
+}
+
+fn is_whole_file(refusal: &TypeMismatch) -> bool {
+    let is_of_its_form = matches!(refusal.why, Why::UnknownKey { .. } | Why::MissingKey(_));
+    refusal.path.is_empty() && !is_of_its_form
 }
 
 /// To YAML, the brackets of `data: [::1]:4100` are a list, and what follows is a mistake.
@@ -101,6 +112,7 @@ fn sentence(refusal: &TypeMismatch, found: &Found, variable: &[String]) -> (Stri
     let must_be = |expected: &str| {
         let subject = subject(path);
         match found {
+            Found::Text(_) if is_whole_file(refusal) => format!("{subject} must be {expected}"),
             Found::Text(found) if is_secret(path) && !redact::is_harmless(found) => {
                 format!("{subject} must be {expected}")
             }
@@ -197,10 +209,13 @@ fn variable_of<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
     known.iter().copied().find(|known| known.strip_suffix("_env") == Some(key))
 }
 
+/// A header has any name, and its value is a secret.
+fn is_header(path: &[Step]) -> bool {
+    path.iter().any(|step| matches!(step, Step::Key(key) if key == "headers_env"))
+}
+
 fn is_secret(path: &[Step]) -> bool {
-    // Headers have any name.
-    let is_header = path.iter().any(|step| matches!(step, Step::Key(key) if key == "headers_env"));
-    is_header || matches!(path.last(), Some(Step::Key(key)) if redact::is_secret_key(key))
+    is_header(path) || matches!(path.last(), Some(Step::Key(key)) if redact::is_secret_key(key))
 }
 
 fn inside(path: &[Step]) -> String {

@@ -106,12 +106,13 @@ pub(super) fn watched(path: &Path) -> Vec<PathBuf> {
         texts.named().ok()
     });
     for place in named.iter().flat_map(|(_, named)| named).filter_map(|given| place(path, given).ok()) {
+        if files.len() > FILES_MAX {
+            break;
+        }
         // Of a folder, itself too: its time changes when a file comes or goes.
         let in_it = if place.is_dir() { files_at(&place).unwrap_or_default() } else { Vec::new() };
         files.push(place);
         files.extend(in_it);
-        // The file itself and folders are looked at beside them.
-        files.truncate(2 * FILES_MAX);
     }
     files
 }
@@ -164,7 +165,8 @@ pub(super) fn tree(texts: &[SourceText<'_>]) -> Result<Node, Problem> {
     let Some((first, included)) = texts.split_first() else { return Ok(Node::nothing()) };
     let mut tree = read_tree(first.text, first.name)?;
     for (number, text) in included.iter().enumerate() {
-        let mut read = read_tree(text.text, text.name)?;
+        let mut read = read_tree(text.text, text.name)
+            .map_err(|problem| if text.text.contains(AGENTS) { problem } else { problem.without_text() })?;
         read.stands_in(number + 1);
         let shape = IncludedIn::deserialize(&read);
         shape.map_err(|refusal| {

@@ -8,7 +8,9 @@ use anyhow::Context;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use secrecy::zeroize::Zeroize;
 
+use super::bytes_of;
 use super::serve::{ServeConfig, TlsFiles};
 
 /// What is in the PEM files of a configuration.
@@ -43,8 +45,10 @@ pub fn certificate(config: &ServeConfig) -> anyhow::Result<Option<CertificateDer
 
 fn server_tls(files: &TlsFiles) -> anyhow::Result<Arc<ServerConfig>> {
     let chain = certificates(&files.cert, "tls.cert")?;
-    let key = PrivateKeyDer::from_pem_file(&files.key)
-        .with_context(|| format!("tls.key: {} has no private key in PEM", files.key.display()))?;
+    let mut pem = bytes_of(&files.key).context("tls.key")?;
+    let key = PrivateKeyDer::from_pem_slice(&pem);
+    pem.zeroize();
+    let key = key.with_context(|| format!("tls.key: {} has no private key in PEM", files.key.display()))?;
     let crypto = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ServerConfig::builder_with_provider(crypto)
         .with_safe_default_protocol_versions()?
@@ -56,9 +60,9 @@ fn server_tls(files: &TlsFiles) -> anyhow::Result<Arc<ServerConfig>> {
 }
 
 fn certificates(file: &Path, key: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let cannot = || format!("{key}: {} cannot be read as PEM", file.display());
-    let chain = CertificateDer::pem_file_iter(file).with_context(cannot)?.collect::<Result<Vec<_>, _>>();
-    let chain = chain.with_context(cannot)?;
+    let pem = bytes_of(file).with_context(|| key.to_owned())?;
+    let chain = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
+    let chain = chain.with_context(|| format!("{key}: {} cannot be read as PEM", file.display()))?;
     anyhow::ensure!(!chain.is_empty(), "{key}: {} has no certificate in it", file.display());
     Ok(chain)
 }

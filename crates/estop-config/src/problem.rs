@@ -35,7 +35,7 @@ pub struct Spot {
     pub line: usize,
     /// In characters, counted from 1.
     pub column: usize,
-    /// The line's text, shortened around the column.
+    /// The line's text, shortened around the column; empty: it is not shown.
     excerpt: String,
     /// Characters of `excerpt` before the column.
     caret: usize,
@@ -60,6 +60,12 @@ impl Problem {
             (lines(&before).count(), lines(&before).last().unwrap_or("").chars().count() + 1);
         let spot = Spot::new(&before, line, column);
         Problem::at(file, Some(spot), "the file is not UTF-8 text; save it as UTF-8".into())
+    }
+
+    /// Without the line it is about, which may be a secret.
+    pub(super) fn without_text(self) -> Problem {
+        let spot = self.spot.map(|spot| Spot { excerpt: String::new(), ..spot });
+        Problem { spot, ..self }
     }
 
     pub(super) fn with_help(self, help: Option<String>) -> Problem {
@@ -91,7 +97,7 @@ impl fmt::Display for Problem {
             write!(f, "{}:{}:", spot.line, spot.column)?;
         }
         write!(f, " {}", self.message)?;
-        if let Some(spot) = &self.spot {
+        if let Some(spot) = self.spot.as_ref().filter(|spot| !spot.excerpt.is_empty()) {
             let (line, caret) = (spot.line, spot.caret);
             let width = line.to_string().len();
             write!(f, "\n  {line} | {}", spot.excerpt.trim_end())?;

@@ -20,20 +20,12 @@ pub fn escaped_within(text: &str, chars_max: usize) -> String {
 /// Characters of a name in a sentence.
 const NAME_CHARS: usize = 64;
 
-/// Whether a name has only letters, digits and `_`, `-`, `.`, `:`, `/`.
-pub fn is_plain_word(name: &str) -> bool {
-    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b':' | b'/');
-    !name.is_empty() && name.bytes().all(is_plain)
-}
-
 /// The name of a tool or a model in a sentence, which somebody else chose: a plain word stands as it is, everything else in
 /// quotes, so that no name reads as a sentence or a command of estop's.
 pub fn named(name: &str) -> String {
-    if is_plain_word(name) && name.len() <= NAME_CHARS {
-        name.to_owned()
-    } else {
-        format!("“{}”", name_in_quotes(name))
-    }
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b':' | b'/');
+    let stands_alone = !name.is_empty() && name.len() <= NAME_CHARS && name.bytes().all(is_plain);
+    if stands_alone { name.to_owned() } else { format!("“{}”", name_in_quotes(name)) }
 }
 
 /// The same for a place that has quotes or backticks around it: it cannot end them.

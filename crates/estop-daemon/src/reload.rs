@@ -30,6 +30,9 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// An editor may be between two writes: a file that is not there at so many looks is gone.
 const GONE_AFTER: u32 = 2;
 
+/// Files that change at each of so many looks are read as they are.
+const UNSETTLED_MAX: u32 = 5;
+
 /// Watches the configuration file until it is dropped.
 pub struct Reloading {
     /// Dropped first: it ends the thread.
@@ -157,7 +160,7 @@ fn digest(files: &[PathBuf]) -> Hash64 {
 impl Running {
     fn watch(mut self, asks: &Receiver<()>) {
         let mut missed = 0_u32;
-        let mut last = Vec::new();
+        let (mut last, mut unsettled) = (Vec::new(), 0_u32);
         loop {
             let by = match asks.recv_timeout(POLL_INTERVAL) {
                 Ok(()) => "SIGHUP",
@@ -170,8 +173,11 @@ impl Running {
             if missed == GONE_AFTER {
                 self.is_gone();
             }
-            // Of an included file that is gone for a moment, or half written, agents would be gone too: two looks must agree.
-            let is_settled = now.len() == 1 || now == last;
+            // Of an included file that is gone for a moment, or half written, agents would be gone too: two looks must agree, unless
+            // the main file changed or they never do.
+            let main_changed = now.first() != self.source.seen.looks.first();
+            unsettled = if now == last { 0 } else { unsettled + 1 };
+            let is_settled = main_changed || now == last || unsettled > UNSETTLED_MAX;
             // A file that is gone for a moment is looked at again.
             if by == "SIGHUP" || (now != self.source.seen.looks && is_there && is_settled) {
                 let read = self.source.seen.digest;

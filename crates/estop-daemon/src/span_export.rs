@@ -113,10 +113,10 @@ impl SpanExport {
 impl Collector {
     /// Clients that trace say themselves whether they record this trace.
     fn wants(&self, ended: &EndedRequest<'_>) -> bool {
-        if let Some(parent) = ended.trace_parent {
-            return parent.is_sampled;
-        }
-        let is_chosen = self.seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.one_in);
+        let is_chosen = match ended.trace_parent {
+            Some(parent) => parent.is_sampled,
+            None => self.seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.one_in),
+        };
         is_chosen || ended.outcome != RequestOutcome::Answered
     }
 }
@@ -126,8 +126,8 @@ struct Sender {
     runtime: tokio::runtime::Runtime,
     collector: Arc<RwLock<Option<Arc<Collector>>>>,
     counts: SpanCounters,
-    /// The collector that did not take the newest batch.
-    failing: Option<Arc<Collector>>,
+    /// Where the newest batch was not taken.
+    failing: Option<String>,
 }
 
 impl Sender {
@@ -156,15 +156,15 @@ impl Sender {
             return;
         };
         let retries: &[Duration] = if is_last { &[] } else { &RETRY_AFTER };
-        let was_failing = self.failing.take().is_some_and(|failing| Arc::ptr_eq(&failing, &collector));
+        let place = collector.poster.shown();
+        let was_failing = self.failing.take().is_some_and(|failing| failing == place);
         match self.runtime.block_on(post(&collector.poster, &otlp::request(batch), retries)) {
             Ok(rejected) => {
                 let rejected = rejected.min(counted);
                 self.counts.sent.inc_by(counted - rejected);
                 self.counts.dropped.inc_by(rejected);
                 if was_failing {
-                    let collector = collector.poster.shown();
-                    tracing::info!(target: "upstream", collector, "the collector takes spans again");
+                    tracing::info!(target: "upstream", collector = place, "the collector takes spans again");
                 }
             }
             Err(problem) => {
@@ -174,7 +174,7 @@ impl Sender {
                         target: "upstream", problem, "spans are dropped: the collector in `opentelemetry.endpoint` does not take them"
                     );
                 }
-                self.failing = Some(collector);
+                self.failing = Some(place);
             }
         }
     }

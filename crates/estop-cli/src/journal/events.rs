@@ -175,7 +175,7 @@ fn follow(daemon: &Daemon, query: &Query, first: &Value) -> anyhow::Result<Exit>
         printed = news.iter().map(seq).chain([printed]).max().unwrap_or(0);
         std::thread::sleep(POLL_INTERVAL);
         news = each(&ask(daemon, query, NEW_MAX)?["events"]).to_vec();
-        if news.len() == NEW_MAX && printed > 0 && news.iter().all(|event| seq(event) > printed) {
+        if news.len() == NEW_MAX && news.iter().all(|event| seq(event) > printed) {
             eprintln!("estop: more than {NEW_MAX} events at once: those before are not shown.");
         }
     }

@@ -96,7 +96,7 @@ struct Tested {
 
 /// Runs the command.
 pub(super) fn main(args: &Args, json: bool) -> anyhow::Result<Exit> {
-    let name = args.cases.display().to_string();
+    let name = shown(&args.cases);
     let text = text_of(&args.cases).with_context(|| format!("cannot read {name}"))?;
     let read: CasesIn = read_yaml(&text, &name)?;
     if read.cases.is_empty() {
@@ -161,7 +161,7 @@ impl CaseIn {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let trace = Trace::parse(line).with_context(|| format!("{}:{number}", file.display()))?;
+            let trace = Trace::parse(line).with_context(|| format!("{}:{number}", shown(file)))?;
             if self.id.as_ref().is_some_and(|id| *id != trace.id) {
                 continue;
             }
@@ -174,8 +174,8 @@ impl CaseIn {
             newest = found;
         }
         Ok(match (tested, &self.id) {
-            (0, Some(id)) => (false, format!("{} has no trace `{id}`", file.display())),
-            (0, None) => (false, format!("{} has no trace", file.display())),
+            (0, Some(id)) => (false, format!("{} has no trace `{id}`", shown(file))),
+            (0, None) => (false, format!("{} has no trace", shown(file))),
             (1, _) => (true, newest),
             (_, _) => (true, format!("{refused} of {tested} traces were refused")),
         })
@@ -187,6 +187,9 @@ impl CaseIn {
         let policy = rules.resolve(Some(agent), None);
         let extra: Vec<String> = policy.limits.test_runners.iter().map(ToString::to_string).collect();
         let run = run(trace, &policy, &TestRunners::new(&extra)?, None);
+        if run.steps == 0 {
+            bail!("trace {} has no step to judge", escaped(&trace.id));
+        }
         let Some(stopped) = &run.stopped else {
             let watched = match policy.modes[Guard::Loop] {
                 Mode::Enforce => "",
@@ -229,7 +232,7 @@ impl CaseIn {
         }
         let found = backtest.outcomes().find(|(name, _)| name == agent);
         let Some((_, outcome)) = found else {
-            return Ok((false, format!("{} has no records of agent {agent}", file.display())));
+            return Ok((false, format!("{} has no records of agent {agent}", shown(file))));
         };
         let AgentOutcome { requests, refused, refused_before, ref stops, .. } = *outcome;
         let is_refused = refused > 0 || !stops.is_empty();
@@ -240,7 +243,7 @@ impl CaseIn {
             );
         }
         if !is_refused && requests == 0 {
-            bail!("{} has no request of agent {agent} to judge", file.display());
+            bail!("{} has no request of agent {agent} to judge", shown(file));
         }
         let why = stops.first().map(|stop| format!(", first at record {}: {}", stop.seq, stop.reason));
         let found = format!("{refused} of {requests} requests were refused{}", why.unwrap_or_default());
@@ -254,4 +257,9 @@ fn none_of(keys: &[(&str, bool)], why: &str) -> anyhow::Result<()> {
         Some((key, _)) => bail!("`{key}` {why}"),
         None => Ok(()),
     }
+}
+
+/// A path in a sentence: no line of its own.
+fn shown(path: &Path) -> String {
+    escaped(&path.display().to_string())
 }

@@ -21,7 +21,7 @@ impl Span {
         let start_ms = end_ms.saturating_sub_unsigned(ended.duration_ms.unwrap_or(0));
         let operation = operation(ended.call);
         let model = ended.model.as_deref();
-        let (trace, parent) = match ended.trace_parent {
+        let (trace, parent) = match ended.trace_parent.filter(|parent| parent.is_sampled) {
             Some(parent) => (parent.trace_id(), parent.span_id()),
             None => (random_id::<16>(), String::new()),
         };

@@ -14,9 +14,9 @@ use estop_core::trace_parent::TraceParent;
 use estop_wire::protocol::{self, Call, Protocol};
 use estop_wire::request::{self, RequestIn};
 use estop_wire::response::{Observer, framing};
-use http::Response;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts as Head;
+use http::{HeaderMap, Response};
 
 use crate::auth::identity::{self, Caller, IdentityError, Route};
 use crate::body::response_body::ResponseBody;
@@ -104,10 +104,7 @@ impl ChannelHandler for LlmRequest {
             call,
             provider: provider.into(),
             session_run: hooks::session_run(&head.headers),
-            trace_parent: head
-                .headers
-                .get("traceparent")
-                .and_then(|value| TraceParent::parse(value.as_bytes())),
+            trace_parent: trace_parent(&head.headers),
             is_free,
             unread_path,
             // What is not read may ask for it.
@@ -273,4 +270,11 @@ fn known_providers(worker: &Worker) -> String {
 /// The start of a text a client sent, without control characters.
 fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(64).collect()
+}
+
+/// Where a request stands in its client's trace; nowhere, if it says so twice.
+fn trace_parent(headers: &HeaderMap) -> Option<TraceParent> {
+    let mut values = headers.get_all("traceparent").iter();
+    let value = values.next().filter(|_| values.next().is_none())?;
+    TraceParent::parse(value.as_bytes())
 }

@@ -82,6 +82,17 @@ fn ob_3_what_is_wrong_in_an_included_file_is_said_with_its_place() {
         let said = refused(folder.path());
         assert!(said.starts_with(expected), "{text}: {said}");
     }
+    // What is no configuration may be a secret: a link to one in an included folder shows none of it.
+    for text in [
+        "a-secret",
+        "https://hooks.slack.com/services/T0/a-secret",
+        "login x password a-secret",
+        "x: [a-secret\n",
+    ] {
+        let folder = folder(&[("estop.yaml", main), ("b.yaml", text)]);
+        let said = refused(folder.path());
+        assert!(said.starts_with("/b.yaml:") && !said.contains("a-secret"), "{text}: {said}");
+    }
     let folder = folder(&[("estop.yaml", main), ("b.yaml", &"# ".repeat(FILE_BYTES_MAX / 2))]);
     assert!(refused(folder.path()).starts_with("/b.yaml: larger than 1048576 bytes"), "all files together");
 }

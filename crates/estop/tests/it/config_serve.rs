@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use estop_config::{AuthStyle, Env, Limits, Protocol, Retention, ServeConfig, TlsFiles};
+use estop_config::{AuthStyle, Env, Limits, PemFiles, Protocol, Retention, ServeConfig, TlsFiles};
 use estop_core::guard::Guard;
 use estop_core::policy::{Limit, Mode};
 use secrecy::ExposeSecret;
@@ -418,5 +418,13 @@ fn ks_9_the_llm_channel_can_be_shut_by_the_environment() {
         let expected =
             format!("environment variable ESTOP_LLM_ENABLED: must be true, false, 1 or 0; found {value:?}");
         assert_eq!(message, expected);
+    }
+}
+
+#[test]
+fn ui_5_a_pem_file_is_a_regular_file_that_ends() {
+    for section in ["providers: {openai: {ca_file: /dev/zero}}", "tls: {cert: /dev/zero, key: /dev/zero}"] {
+        let error = PemFiles::read(&serve(section)).expect_err("nobody reads it to its end");
+        assert!(format!("{error:#}").contains("/dev/zero: is not a regular file"), "{error:#}");
     }
 }

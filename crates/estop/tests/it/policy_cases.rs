@@ -34,6 +34,7 @@ fn folder() -> tempfile::TempDir {
     let healthy =
         trace("healthy", &|n| format!("step {} of the build: {} {}", n, words[n], words[n].repeat(n + 1)));
     fs::write(folder.path().join("runs.jsonl"), format!("{stuck}{healthy}")).unwrap();
+    fs::write(folder.path().join("empty.jsonl"), "{\"id\": \"empty\", \"messages\": []}\n").unwrap();
     fs::write(folder.path().join("estop.yaml"), "policy: {kill_switch_enabled: true}\n").unwrap();
     fs::write(folder.path().join("watch.yaml"), "policy: {kill_switch_enabled: false}\n").unwrap();
     let journal = ["eval", "runs.jsonl", "--policy", "watch.yaml", "--journal", "journal.jsonl"];
@@ -140,6 +141,8 @@ fn ob_3_cases_that_cannot_be_tested_are_refused_by_name() {
             "cases: [{name: x, expect: passes, journal: ../stopped.jsonl, agent: stuck}]",
             "requests were refused when this was recorded",
         ),
+        ("cases: [{name: x, traces: ../empty.jsonl, expect: passes}]", "trace empty has no step to judge"),
+        ("cases: [{name: x, traces: \"a\\n::error b\", expect: passes}]", "cannot open cases/a\\n::error b"),
         ("config: missing.yaml\ncases: [{name: x, expect: passes, traces: a}]", "missing.yaml: no such file"),
     ] {
         let ran = tested(folder.path(), cases, &[]);
