@@ -8,7 +8,7 @@
 use estop_core::engine::AgentState;
 use estop_sim::{Config, run};
 
-const SEED_1: &str = "d61c7c806323981550f4f1f0d129b5faa4edd777832f5a3c8bb30cd1f853226b";
+const SEED_1: &str = "eac348c1f973aa2c35f43370befd739771e63bc4d4452107ced872568cdaaa84";
 
 #[test]
 fn seed_1_has_its_digest() {
