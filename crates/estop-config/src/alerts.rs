@@ -9,10 +9,10 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use secrecy::SecretString;
 
-use super::bytes_of;
 use super::env::Env;
 use super::fault::ValueError;
 use super::paths;
+use super::pem_of;
 use super::values::FilePath;
 
 /// The section `alerts:`, complete.
@@ -53,7 +53,7 @@ pub(super) fn certificates(path: &Path, env: &Env) -> Result<Vec<CertificateDer<
     let path = paths::expanded(&given, &["ca_file"], env).map_err(|_| CertificateError::Home)?;
     let cannot = |_| CertificateError::Unreadable(path.clone());
     // A regular file, and of a bounded length: a reload must not wait for the other end of a pipe.
-    let pem = bytes_of(&path).map_err(|_| CertificateError::Unreadable(path.clone()))?;
+    let pem = pem_of(&path).map_err(|_| CertificateError::Unreadable(path.clone()))?;
     let found = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>().map_err(cannot)?;
     if found.is_empty() { Err(CertificateError::Empty(path)) } else { Ok(found) }
 }

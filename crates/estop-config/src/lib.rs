@@ -348,6 +348,16 @@ pub fn bytes_of(path: &Path) -> Result<Vec<u8>, ConfigError> {
     Ok(bytes)
 }
 
+/// The bytes of a whole file of certificates or keys: one that is cut would trust fewer than it names.
+fn pem_of(path: &Path) -> Result<Vec<u8>, ConfigError> {
+    let bytes = bytes_of(path)?;
+    if bytes.len() > FILE_BYTES_MAX {
+        let reason = format!("is larger than {FILE_BYTES_MAX} bytes");
+        return Err(ConfigError::Unreadable { path: path.to_owned(), reason });
+    }
+    Ok(bytes)
+}
+
 fn open_reason(error: &std::io::Error) -> String {
     if error.kind() == std::io::ErrorKind::NotFound {
         "no such file".into()

@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use secrecy::zeroize::Zeroize;
 
-use super::bytes_of;
+use super::pem_of;
 use super::serve::{ServeConfig, TlsFiles};
 
 /// What is in the PEM files of a configuration.
@@ -45,7 +45,7 @@ pub fn certificate(config: &ServeConfig) -> anyhow::Result<Option<CertificateDer
 
 fn server_tls(files: &TlsFiles) -> anyhow::Result<Arc<ServerConfig>> {
     let chain = certificates(&files.cert, "tls.cert")?;
-    let mut pem = bytes_of(&files.key).context("tls.key")?;
+    let mut pem = pem_of(&files.key).context("tls.key")?;
     let key = PrivateKeyDer::from_pem_slice(&pem);
     pem.zeroize();
     let key = key.with_context(|| format!("tls.key: {} has no private key in PEM", files.key.display()))?;
@@ -60,7 +60,7 @@ fn server_tls(files: &TlsFiles) -> anyhow::Result<Arc<ServerConfig>> {
 }
 
 fn certificates(file: &Path, key: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let pem = bytes_of(file).with_context(|| key.to_owned())?;
+    let pem = pem_of(file).with_context(|| key.to_owned())?;
     let chain = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
     let chain = chain.with_context(|| format!("{key}: {} cannot be read as PEM", file.display()))?;
     anyhow::ensure!(!chain.is_empty(), "{key}: {} has no certificate in it", file.display());

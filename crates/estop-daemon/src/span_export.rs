@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use estop_config::SpanCollector;
-use estop_notify::Poster;
+use estop_notify::{CallError, Poster};
 use serde_json::Value;
 
 use crate::metrics::SpanCounters;
@@ -171,7 +171,7 @@ impl Sender {
                 self.counts.dropped.inc_by(counted);
                 if !was_failing {
                     tracing::warn!(
-                        target: "upstream", problem, "spans are dropped: the collector in `opentelemetry.endpoint` does not take them"
+                        target: "upstream", %problem, "spans are dropped: the collector in `opentelemetry.endpoint` does not take them"
                     );
                 }
                 self.failing = Some(place);
@@ -187,20 +187,35 @@ fn rejected(answer: &[u8]) -> u64 {
     count.as_u64().or_else(|| count.as_str()?.parse().ok()).unwrap_or(0)
 }
 
+/// Why a collector took nothing of a batch.
+#[derive(Debug, thiserror::Error)]
+enum PostError {
+    #[error("{place} answered {status}")]
+    Refused { place: String, status: u16 },
+    #[error(transparent)]
+    Unreachable(#[from] CallError),
+}
+
+impl PostError {
+    /// What OTLP says to send once more.
+    fn may_pass(&self) -> bool {
+        match self {
+            PostError::Refused { status, .. } => matches!(status, 429 | 502 | 503 | 504),
+            PostError::Unreachable(_) => true,
+        }
+    }
+}
+
 /// Sends a batch: how many spans of it were not taken, or why none was.
-async fn post(poster: &Poster, body: &Value, retries: &[Duration]) -> Result<u64, String> {
+async fn post(poster: &Poster, body: &Value, retries: &[Duration]) -> Result<u64, PostError> {
     let mut waits = retries.iter();
     loop {
-        let (problem, may_pass) = match poster.post(body).await {
+        let problem = match poster.post(body).await {
             Ok((200..=299, answer)) => return Ok(rejected(&answer)),
-            // What OTLP says to send once more.
-            Ok((status @ (429 | 502 | 503 | 504), _)) => {
-                (format!("{} answered {status}", poster.shown()), true)
-            }
-            Ok((status, _)) => (format!("{} answered {status}", poster.shown()), false),
-            Err(error) => (error.to_string(), true),
+            Ok((status, _)) => PostError::Refused { place: poster.shown(), status },
+            Err(error) => error.into(),
         };
-        match waits.next().filter(|_| may_pass) {
+        match waits.next().filter(|_| problem.may_pass()) {
             Some(wait) => tokio::time::sleep(*wait).await,
             None => return Err(problem),
         }

@@ -427,4 +427,9 @@ fn ui_5_a_pem_file_is_a_regular_file_that_ends() {
         let error = PemFiles::read(&serve(section)).expect_err("nobody reads it to its end");
         assert!(format!("{error:#}").contains("/dev/zero: is not a regular file"), "{error:#}");
     }
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    file.as_file().set_len(2 << 20).expect("it grows");
+    let section = format!("providers: {{openai: {{ca_file: {}}}}}", file.path().display());
+    let error = PemFiles::read(&serve(&section)).expect_err("a part of it would be trusted");
+    assert!(format!("{error:#}").contains("is larger than 1048576 bytes"), "{error:#}");
 }
