@@ -105,8 +105,9 @@ impl SpanExport {
     pub(crate) fn finish(&self) {
         drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        // Its spans are lost, then.
-        let _ = ended.recv_timeout(END_WITHIN);
+        if ended.recv_timeout(END_WITHIN).is_err() {
+            tracing::warn!(target: "upstream", "spans that waited are lost: the collector did not take them before estop ended");
+        }
     }
 }
 
